@@ -2,10 +2,10 @@
 
     python3 answerer.py ADDRESS:PORT NUMBER WORK [DATABASE:PORT]
 
-It keeps a 200 to INVITE until its ACK, and sends it again (RFC 3261 section 13.3.1.4). The number is in the tag and in the
-Contact, as of the answerers of the benchmark, so that callers know which server they have. WORK is what a new call takes of
-its processor, in microseconds: the application that a server is there for. With a database (database.py) it asks that about
-each INVITE first, and does nothing else until the answer comes, as a worker of a server in C does.
+It retransmits a 200 to INVITE until the ACK comes (RFC 3261 section 13.3.1.4). NUMBER is in the tag and in the Contact, like
+the number of other answerers of the benchmark, so that callers can identify the server. WORK is the processor time of a new
+call in microseconds, for the application of the server. With a database (database.py) it looks up each INVITE first, and
+does nothing else until the answer comes, like a worker of a server in C.
 """
 
 import heapq
@@ -16,7 +16,7 @@ import time
 
 T1, T2 = 0.5, 4.0
 SDP = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\nm=audio 9 RTP/AVP 0\r\n"
-# Compact forms stand for these (section 7.3.3).
+# Compact forms of header names (section 7.3.3).
 COMPACT = {"v": "via", "f": "from", "t": "to", "i": "call-id"}
 
 
@@ -35,11 +35,11 @@ class Unacknowledged:
         self.responses.pop(call, None)
 
     def wait(self, now):
-        """Seconds until something is due; None: nothing is."""
+        """Returns the seconds until the next retransmission, or None if there is none."""
         return max(0.0, self.due[0][0] - now) if self.due else None
 
     def take_due(self, now):
-        """The responses to send again now. Each is given up after 64*T1."""
+        """Yields the responses to retransmit now. Each is given up after 64*T1."""
         while self.due and self.due[0][0] <= now:
             _, waited, call = heapq.heappop(self.due)
             if call not in self.responses:
@@ -54,7 +54,7 @@ class Unacknowledged:
 
 
 def headers(request):
-    """Method, header lines with their names, and the first Call-ID."""
+    """Returns the method, the header lines with their names, and the first Call-ID line."""
     head = request.split("\r\n\r\n", 1)[0].split("\r\n")
     lines = []
     for line in head[1:]:
@@ -65,7 +65,7 @@ def headers(request):
 
 
 def respond(lines, status, tag, contact="", body=""):
-    """A response (section 8.2.6.2), to an INVITE with the route set (section 12.1.1)."""
+    """Returns a response (section 8.2.6.2). A response to INVITE has the route set (section 12.1.1)."""
     kept = {"via", "from", "to", "call-id", "cseq"} | ({"record-route"} if contact else set())
     out = ["SIP/2.0 " + status]
     for name, line in lines:
@@ -80,7 +80,7 @@ def respond(lines, status, tag, contact="", body=""):
 
 
 def work(seconds):
-    """Uses its processor for so long, however long that takes."""
+    """Uses this much processor time."""
     end = time.thread_time() + seconds
     while time.thread_time() < end:
         pass
@@ -99,7 +99,7 @@ class Database:
         while True:
             try:
                 self.sock.send(query)
-                # The answer to an earlier copy is not this one.
+                # Skip answers to copies of earlier queries.
                 while self.sock.recv(65536) != query:
                     pass
                 return

@@ -1,14 +1,14 @@
-# A machine of its own for a server, behind a network card that it shares with others: two network namespaces.
+# Creates a machine for a server behind a shared network card, as two network namespaces.
 #
 #     sh card.sh NAME OUTSIDE NUMBER
 #
-# The namespace NAME-host is the host: a bridge between its card and the server's machine, and neighbours, which send from
-# here. The namespace NAME is the machine: its interface eth0 has the server's address, 127.78.0.NUMBER. The card is a veth
-# with a token bucket each way; its other end is OUTSIDE. Neither bucket is in the machine: what waits in them is not
-# captured there.
+# The namespace NAME-host is the host, with a bridge between its card and the server's machine. Neighbours send from this
+# namespace. The namespace NAME is the machine: its interface eth0 has the server's address, 127.78.0.NUMBER. The card is a
+# veth pair with a token bucket in each direction, and its other end is OUTSIDE. Both buckets are outside the machine, so a
+# capture in the machine does not contain datagrams that wait in them.
 set -eu
 name=$1 outside=$2 number=$3
-# 10 Mbit/s, and up to 100 ms of that may wait.
+# 10 Mbit/s, and a queue of up to 100 ms.
 bucket="tbf rate 10mbit burst 5kb limit 128kb"
 
 ip netns add "$name-host"
@@ -25,7 +25,7 @@ ip addr add "10.78.$number.1/24" dev "$outside"
 ip link set "$outside" up
 ip -n "$name" link set eth0 up
 
-# Servers have addresses of loopback, as without namespaces; those of the others are reached through the card.
+# Servers have loopback addresses, as without namespaces. Other loopback addresses are reached through the card.
 echo 1 >"/proc/sys/net/ipv4/conf/$outside/route_localnet"
 ip netns exec "$name" sh -c 'echo 1 >/proc/sys/net/ipv4/conf/eth0/route_localnet'
 ip route add "127.78.0.$number/32" dev "$outside" table local

@@ -1,8 +1,8 @@
-"""A database that servers look calls up in: it answers each datagram with itself, one after another.
+"""A database in which servers look up calls. It sends each datagram back, one after another.
 
     python3 database.py ADDRESS:PORT WORK
 
-WORK is what an answer takes of its processor, in microseconds.
+WORK is the processor time of an answer in microseconds.
 """
 
 import socket
@@ -11,7 +11,7 @@ import time
 
 
 def work(seconds):
-    """Uses its processor for so long, however long that takes."""
+    """Uses this much processor time."""
     end = time.thread_time() + seconds
     while time.thread_time() < end:
         pass

@@ -2,7 +2,7 @@
 
     python3 neighbour.py ADDRESS:PORT BITS
 
-BITS is how many it sends a second, with the headers of IP and UDP.
+BITS is the rate in bits a second, including the headers of IP and UDP.
 """
 
 import socket
@@ -21,7 +21,7 @@ if __name__ == "__main__":
         try:
             sock.sendto(bytes(OCTETS), (host, int(port)))
         except OSError:
-            pass  # nobody listens there, or the card is full: as good as lost
-        # After it stood still it does not send at once what it has missed.
+            pass  # no listener, or the card is full: the datagram counts as lost
+        # After a pause it does not send the missed datagrams at once.
         due = max(due + gap, time.monotonic() - gap)
         time.sleep(max(0.0, due - time.monotonic()))

@@ -1,4 +1,4 @@
-"""Clients of bench/streams: what they open is open until they are killed."""
+"""Clients of bench/streams. They keep their connections open until they are killed."""
 
 import signal
 import socket
@@ -14,7 +14,7 @@ OPTIONS = (
 
 
 def context(protocol="1.3"):
-    """Trusts everybody: what a server's work costs is measured."""
+    """Returns a TLS context that accepts any certificate, because only the work of the server is measured."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
     version = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}[protocol]
@@ -29,7 +29,7 @@ def connect(host, port, tls=None, session=None):
 
 
 def ask(connection, number):
-    """One OPTIONS and its answer: behind it the session's ticket has come (TLS 1.3)."""
+    """Sends OPTIONS and waits for the response. The session ticket of TLS 1.3 has arrived before it."""
     connection.sendall(OPTIONS.format(number, number).encode())
     return connection.recv(65536)
 
@@ -56,8 +56,8 @@ def idle(host, transport, count):
 
 
 def asking(host, reads, count):
-    """Clients that ask five times a second each, and read the answers or do not. Those that do not have asked before so
-    often that the answers fill all buffers between them and the server, and come back when they are cut off."""
+    """Clients that send five requests a second each, and read the responses or not. A client that does not read first sends
+    so many requests that the responses fill all buffers. It reconnects when the server closes its connection."""
 
     def client():
         plain = socket.socket()

@@ -167,7 +167,7 @@ fn respond(request: &[u8], status: &str, tag: &[u8], contact: &[u8], body: &str,
     if !body.is_empty() {
         out.extend_from_slice(b"Content-Type: application/sdp\r\n");
     }
-    write!(out, "Content-Length: {}\r\n\r\n{body}", body.len()).expect("memory takes all");
+    write!(out, "Content-Length: {}\r\n\r\n{body}", body.len()).expect("writing to memory cannot fail");
 }
 
 #[cfg(test)]
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_copies_what_it_must_and_takes_its_tag_along() {
+    fn a_response_copies_the_required_fields_and_adds_its_tag() {
         let request = "INVITE sip:a SIP/2.0\r\nVia: one\r\nRecord-Route: <sip:p;lr>\r\nVia: two\r\nMax-Forwards: 9\r\n\
             From: <sip:f>;tag=c\r\nTo: <sip:t>\r\nCall-ID: i\r\nCSeq: 1 INVITE\r\n\r\n";
         assert_eq!(

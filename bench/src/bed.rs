@@ -119,7 +119,8 @@ impl<E: Element> Bed<E> {
         let input = ShardInput::Message { flow: Flow::udp(0, from), bytes };
         self.element.handle(self.now, input, &mut self.out);
         let sent = self.out.transmits().last();
-        let sent = sent.with_context(|| format!("nothing came of {}", String::from_utf8_lossy(bytes)))?;
+        let sent =
+            sent.with_context(|| format!("no message was sent for {}", String::from_utf8_lossy(bytes)))?;
         self.last.clear();
         self.last.extend_from_slice(self.out.message(sent));
         Ok(sent.flow.peer)

@@ -154,7 +154,7 @@ impl Callers {
                  Call-ID: {run:08x}-{call:08x}@127.0.0.1\r\nCSeq: {number} REGISTER\r\n\
                  Contact: <sip:p{call}@{local}>\r\nExpires: 3600\r\nContent-Length: 0\r\n\r\n"
             )
-            .expect("memory takes all");
+            .expect("writing to memory cannot fail");
         });
     }
 
@@ -375,7 +375,7 @@ impl InviteId {
              CSeq: {number} INVITE\r\n\
              Contact: <sip:caller@{local}>\r\n",
         )
-        .expect("memory takes all");
+        .expect("writing to memory cannot fail");
     }
 
     /// Writes the ACK to the failure in `response` (RFC 3261 §17.1.1.3).
@@ -386,16 +386,17 @@ impl InviteId {
             "ACK sip:{CALLED}@{target} SIP/2.0\r\n\
              Via: SIP/2.0/UDP {local};rport;branch=z9hG4bK-{run:x}-{call:x}-{number}\r\nMax-Forwards: 70\r\n"
         )
-        .expect("memory takes all");
+        .expect("writing to memory cannot fail");
         copy_dialog(response, out);
-        write!(out, "CSeq: {number} ACK\r\nContent-Length: 0\r\n\r\n").expect("memory takes all");
+        write!(out, "CSeq: {number} ACK\r\nContent-Length: 0\r\n\r\n")
+            .expect("writing to memory cannot fail");
     }
 }
 
 /// Completes an INVITE with the offer of a session.
 fn write_offer(out: &mut Vec<u8>) {
     write!(out, "Content-Type: application/sdp\r\nContent-Length: {}\r\n\r\n{SDP}", SDP.len())
-        .expect("memory takes all");
+        .expect("writing to memory cannot fail");
 }
 
 /// Writes a request within the dialog that the 2xx in `response` established (RFC 3261 §12.2.1.1): to the remote
@@ -413,7 +414,7 @@ fn in_dialog(
     out.push(b' ');
     out.extend_from_slice(remote);
     write!(out, " SIP/2.0\r\nVia: SIP/2.0/UDP {local};rport;branch=z9hG4bK-{run:x}-{call:x}-{method}\r\n")
-        .expect("memory takes all");
+        .expect("writing to memory cannot fail");
     let recorded = text::lines(response).filter_map(|line| text::value(line, "Record-Route"));
     let mut routes: Vec<&[u8]> = recorded.flat_map(text::list).collect();
     routes.reverse();
@@ -424,7 +425,7 @@ fn in_dialog(
     }
     out.extend_from_slice(b"Max-Forwards: 70\r\n");
     copy_dialog(response, out);
-    write!(out, "CSeq: {cseq} {method}\r\nContent-Length: 0\r\n\r\n").expect("memory takes all");
+    write!(out, "CSeq: {cseq} {method}\r\nContent-Length: 0\r\n\r\n").expect("writing to memory cannot fail");
 }
 
 /// Copies the fields that name the dialog, or the transaction that a failure has ended.

@@ -20,8 +20,8 @@ pub fn measure(arguments: &[String]) -> Result<i64> {
         (short.join().expect("it returns its errors"), long)
     });
     let ((less, few), (more, many)) = (short?, long?);
-    let what = arguments.join(" ");
-    ensure!(more > less && many > few, "{what}: the long run did no more than the short one");
+    let command = arguments.join(" ");
+    ensure!(more > less && many > few, "{command}: the long run did no more than the short one");
     Ok(((more - less) / (many - few)) as i64)
 }
 
@@ -37,9 +37,9 @@ fn count(arguments: &[String], length: Length) -> Result<(u64, u64)> {
         .args(["--length", &name(&length)])
         .output()
         .context("valgrind cannot be run; `./test.sh packages` installs it")?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{} failed under valgrind: {told}", arguments.join(" "));
-    let counted = told.lines().find_map(|line| line.split_once("Collected : "));
-    let (_, counted) = counted.with_context(|| format!("valgrind told no count: {told}"))?;
+    let report = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{} failed under valgrind: {report}", arguments.join(" "));
+    let counted = report.lines().find_map(|line| line.split_once("Collected : "));
+    let (_, counted) = counted.with_context(|| format!("valgrind printed no count: {report}"))?;
     Ok((counted.trim().parse()?, String::from_utf8(output.stdout)?.trim().parse()?))
 }

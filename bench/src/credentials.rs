@@ -22,7 +22,7 @@ pub const REALM: &str = "example.com";
 fn hash(parts: &[&[u8]]) -> String {
     let mut digits = String::new();
     for octet in Md5::digest(parts.join(&b':')) {
-        write!(digits, "{octet:02x}").expect("memory takes all");
+        write!(digits, "{octet:02x}").expect("writing to memory cannot fail");
     }
     digits
 }
@@ -48,7 +48,7 @@ impl BenchUser {
             self.name,
             nonce.escape_ascii(),
         )
-        .expect("memory takes all");
+        .expect("writing to memory cannot fail");
     }
 }
 

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_that_nobody_listens_is_taken_once() {
+    fn a_port_unreachable_error_ends_one_wait_only() {
         let mut endpoint = Endpoint::bind().expect("loopback");
         let closed = Endpoint::bind().expect("loopback").address;
         endpoint.send(closed, |out| out.extend_from_slice(b"x"));

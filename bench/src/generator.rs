@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn every_call_completes_when_nothing_stands_between_and_none_without_anybody() {
+    fn every_call_completes_at_an_answerer_and_none_without_one() {
         let mut generator = LoadGenerator::new(2, 2).expect("loopback");
         let servers = generator.answerers();
         let hold = Duration::from_millis(10);

@@ -117,7 +117,7 @@ impl Mode {
         driver.user = self.is_authenticated.then_some(CALLER);
         let mut target = programs.launch(&mut wrap(command), address, directory)?;
         if self.is_located {
-            register(address, driver.answerers()[0]).with_context(|| target.said())?;
+            register(address, driver.answerers()[0]).with_context(|| target.log())?;
         }
         target.await_calls(driver)?;
         Ok(target)

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn code_of_libraries_belongs_to_whose_types_it_works_on() {
+    fn library_code_belongs_to_the_crate_of_its_types() {
         let part = |function| Rules::Sarabande.part("sarabande", "/rustc/library/core/src/iter.rs", function);
         assert_eq!(part("<core::slice::Iter<wire::line::Line> as Iterator>::next"), Part::Parsing);
         assert_eq!(part("node::edge::Edge::read<wire::message::Message>"), Part::Rest);

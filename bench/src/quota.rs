@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_quota_is_below_what_the_kernel_takes() {
+    fn no_quota_is_below_the_minimum_of_the_kernel() {
         assert_eq!([0.15, 1.0, 0.1].map(times_us), [(1_500, 10_000), (10_000, 10_000), (1_000, 10_000)]);
         assert_eq!([0.05, 0.04].map(times_us), [(1_000, 20_000), (1_000, 25_000)]);
     }

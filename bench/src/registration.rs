@@ -29,7 +29,7 @@ pub fn register(registrar: SocketAddr, server: SocketAddr) -> Result<()> {
             Some(StartLine::Response(401)) => {
                 challenge = text::header(answer, "WWW-Authenticate").map(<[u8]>::to_vec);
             }
-            _ => bail!("the registrar says {}", String::from_utf8_lossy(answer)),
+            _ => bail!("the registrar answers {}", String::from_utf8_lossy(answer)),
         }
     }
     bail!("the registrar does not answer, or knows no password")
@@ -48,7 +48,7 @@ fn request(
          Max-Forwards: 70\r\nFrom: <sip:{CALLED}@{registrar}>;tag=r\r\nTo: <sip:{CALLED}@{registrar}>\r\n\
          Call-ID: register@{local}\r\nCSeq: {number} REGISTER\r\nContact: <sip:{CALLED}@{server}>\r\nExpires: 3600\r\n"
     )
-    .expect("memory takes all");
+    .expect("writing to memory cannot fail");
     if let Some(challenge) = challenge {
         SERVER.answer("Authorization", challenge, ("REGISTER", &format!("sip:{registrar}")), &mut out);
     }

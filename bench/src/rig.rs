@@ -144,7 +144,7 @@ impl Rig {
     }
 
     /// Returns the logs of all programs.
-    pub(crate) fn said(&self) -> String {
+    pub(crate) fn logs(&self) -> String {
         let files = fs::read_dir(self.scratch.path()).into_iter().flatten().filter_map(Result::ok);
         let logs =
             files.map(|file| file.path()).filter(|path| path.extension().is_some_and(|it| it == "log"));
@@ -168,7 +168,7 @@ impl Rig {
 
     /// Waits until calls to these targets get through.
     pub(crate) fn await_calls(&self, generator: &mut LoadGenerator, targets: &[SocketAddr]) -> Result<()> {
-        generator.await_calls(targets).with_context(|| format!("the programs said:\n{}", self.said()))
+        generator.await_calls(targets).with_context(|| format!("output of the programs:\n{}", self.logs()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Measured systems in the simulator: hosts with the measured costs, and the same load.
+//! Repeats measurements in the simulator: hosts with the measured costs, under the load of the measurement.
 //!
 //! The rate rises for some seconds, so that adaptive laws can settle. Results count after a further delay.
 
@@ -22,12 +22,13 @@ pub(crate) const MESSAGES: f64 = 6.0;
 /// Approximate number of messages in the socket buffer of Sarabande.
 pub(crate) const BUFFER: u32 = 3_000;
 
-/// Hosts in series, and their costs.
+/// Hosts in series and their costs, to be simulated at any rate.
 pub(crate) struct Model {
     pub(crate) groups: Vec<Group>,
     pub(crate) costs: Costs,
     /// State keeping of the proxies.
     pub(crate) state: NetworkState,
+    /// Time from the answer of a call to its BYE.
     pub(crate) holding: RandomTime,
     /// Seconds that count.
     pub(crate) counted: u64,
@@ -44,7 +45,7 @@ pub(crate) struct Simulated {
     pub(crate) busy: f64,
 }
 
-/// Parses the groups of a scenario with these host tables, in the order of their names.
+/// Parses the groups of a scenario with these host tables, in the order of `path`.
 pub(crate) fn groups(hosts: &str, path: &[&str]) -> Result<Vec<Group>> {
     let text = format!(
         "[run]\nduration = \"30s\"\nwarm_up = \"10s\"\n\n{hosts}\n[calls.main]\npath = {path:?}\nrate = 1\n"
@@ -92,7 +93,8 @@ impl Model {
         Simulated {
             window: WindowResult {
                 offered: calls.offered.rate(from, to),
-                // Late calls are not counted apart; laws that work have none.
+                // The simulator does not count late calls separately. With the 99th percentile in time there are almost
+                // none; otherwise the goodput is unknown.
                 goodput: if invite_p99 > IN_TIME_NS as f64 / 1e6 { f64::NAN } else { set_up },
                 set_up,
                 refused: calls.outcomes.refused as f64 / counted,

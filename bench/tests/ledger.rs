@@ -69,7 +69,7 @@ fn shown(ledger: &Ledger) -> BTreeMap<&'static str, u64> {
 }
 
 #[test]
-fn a_balancer_of_the_model_does_what_the_server_does() -> anyhow::Result<()> {
+fn a_balancer_of_the_model_does_the_operations_of_the_server() -> anyhow::Result<()> {
     let group = |name: &str, role| Group { role, ..Group::proxies(name, 1, 1e6) };
     let policy = HostRole::Balancer(BalancerSettings {
         policy: PolicyKind::RoundRobin,
@@ -83,7 +83,7 @@ fn a_balancer_of_the_model_does_what_the_server_does() -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_proxy_of_the_model_does_what_the_server_does() -> anyhow::Result<()> {
+fn a_proxy_of_the_model_does_the_operations_of_the_server() -> anyhow::Result<()> {
     let model = counted_in_the_model(vec![Group::proxies("proxy", 1, 1e6)]);
     assert_eq!(shown(&model), shown(&counted_live(proxy())?));
     assert_eq!(model[Operation::CreateTransaction], 4);

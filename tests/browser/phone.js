@@ -1,8 +1,8 @@
-// A phone of one user: registers, takes every call, and does what the test says. What happens is said to the test.
+// A phone of one user. It registers, accepts every call, executes the commands of the test, and reports events.
 
 import { Inviter, Registerer, SessionState, UserAgent } from "/sip.js/index.js";
 
-// One after the other, so that nothing is said out of order.
+// Reports are sent one after another, so that they arrive in order.
 let saying = Promise.resolve();
 function say(text) {
     saying = saying.then(() => fetch("/said", { method: "POST", body: text }));
@@ -27,7 +27,7 @@ const agent = new UserAgent({
     transportOptions: { server: settings.server },
     authorizationUsername: settings.user,
     authorizationPassword: settings.password,
-    // No STUN or TURN server is asked for an address of this browser.
+    // No STUN or TURN server, so the browser uses only its own addresses.
     sessionDescriptionHandlerFactoryOptions: { iceGatheringTimeout: 100, peerConnectionConfiguration: { iceServers: [] } },
     logBuiltinEnabled: false,
     logConnector: (level, category, label, content) => {

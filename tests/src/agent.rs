@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::message::respond;
 use crate::worker::{GLANCE, Worker};
@@ -20,10 +20,19 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Binds `address`.
+    /// Binds `address`. A program that another thread starts has a copy of all sockets between its fork and its exec, so
+    /// an address that was just closed may be in use for a moment.
     pub fn bind(address: SocketAddr) -> Self {
-        let socket = UdpSocket::bind(address).unwrap_or_else(|error| panic!("agent at {address}: {error}"));
-        Self { socket, address }
+        let deadline = Instant::now() + Duration::from_secs(1);
+        loop {
+            match UdpSocket::bind(address) {
+                Ok(socket) => return Self { socket, address },
+                Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                Err(error) => panic!("agent at {address}: {error}"),
+            }
+        }
     }
 
     /// Returns its address.
@@ -119,7 +128,7 @@ mod tests {
     use crate::{AgentRequest, TestSite};
 
     #[test]
-    fn an_answerer_answers_what_it_should_and_hands_over_the_rest() {
+    fn an_answerer_answers_the_chosen_requests_and_hands_over_the_others() {
         let field = TestSite::new("answerer");
         let server = AnsweringAgent::start(field.sip(1), |message| message.starts_with(b"OPTIONS "));
         let agent = Agent::bind(field.sip(2));

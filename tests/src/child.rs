@@ -1,4 +1,4 @@
-//! A child process that cannot outlive its test, with its output in files.
+//! A child process that is killed at the end of its test, with its output in files.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -28,14 +28,14 @@ impl Child {
         Self::start_with_errors_to(name, folder, command, None)
     }
 
-    /// The same with a pipe to its standard input.
+    /// Starts `command` as [`Child::start`] does, with a pipe to its standard input.
     pub(crate) fn start_with_input(name: &str, folder: &Path, command: &mut Command) -> (Self, ChildStdin) {
         let mut child = Self::spawn(name, folder, command, (Stdio::piped(), None));
         let input = child.process.stdin.take().expect("its input is a pipe");
         (child, input)
     }
 
-    /// The same with another destination of standard error.
+    /// Starts `command` as [`Child::start`] does, with another destination of standard error.
     pub(crate) fn start_with_errors_to(
         name: &str,
         folder: &Path,
@@ -70,7 +70,8 @@ impl Child {
         }
     }
 
-    /// Sends a signal on which it ends, for programs that need to clean up. Returns true if it ends within ten seconds.
+    /// Sends a signal that ends the process, for programs that need to clean up. Returns whether the process ends
+    /// within ten seconds.
     pub(crate) fn end(&mut self, signal: Signal) -> bool {
         self.signal(signal);
         (0..500).any(|_| {
@@ -79,26 +80,26 @@ impl Child {
         })
     }
 
-    /// Limits the size of the files that it writes; `None`: removes the limit.
+    /// Limits the size of the files that the process writes; `None`: removes the limit.
     pub(crate) fn limit_files(&self, bytes: Option<u64>) {
         let limit = Rlimit { current: bytes, maximum: None };
         prlimit(Some(Pid::from_child(&self.process)), Resource::Fsize, limit)
-            .expect("its limits are ours to set");
+            .expect("a parent may set the limits of a child");
     }
 
-    /// Allows it this many more file descriptors than it has now.
+    /// Limits the process to `more` file descriptors above the number that it has open now.
     pub(crate) fn limit_descriptors(&self, more: u64) {
         let process = Pid::from_child(&self.process);
-        let open =
-            fs::read_dir(format!("/proc/{}/fd", process.as_raw_nonzero())).expect("a child can be looked at");
+        let open = fs::read_dir(format!("/proc/{}/fd", process.as_raw_nonzero()))
+            .expect("the file descriptors of a child can be listed");
         let most = Some(open.count() as u64 + more);
         let limit = Rlimit { current: most, maximum: most };
-        prlimit(Some(process), Resource::Nofile, limit).expect("its limits are ours to set");
+        prlimit(Some(process), Resource::Nofile, limit).expect("a parent may set the limits of a child");
     }
 
     /// Returns its exit status if it has ended.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
-        self.process.try_wait().expect("the state of a child can be asked for")
+        self.process.try_wait().expect("a parent may query the state of a child")
     }
 
     /// Waits until it ends by itself.

@@ -35,7 +35,7 @@ const NOTHING_TO_DO: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct WebPhone {
     orders: Sender<String>,
-    said: Receiver<String>,
+    reports: Receiver<String>,
     heard: Vec<String>,
     chromium: Child,
     _server: Worker,
@@ -46,7 +46,7 @@ struct Site {
     files: BTreeMap<String, PathBuf>,
     settings: String,
     orders: Mutex<Receiver<String>>,
-    said: Mutex<Sender<String>>,
+    reports: Mutex<Sender<String>>,
 }
 
 impl WebPhone {
@@ -68,9 +68,13 @@ impl WebPhone {
         let settings =
             serde_json::json!({ "user": user, "password": password, "server": format!("wss://{server}") });
         let (orders, taken) = channel();
-        let (say, said) = channel();
-        let web =
-            Site { files, settings: settings.to_string(), orders: Mutex::new(taken), said: Mutex::new(say) };
+        let (report, reports) = channel();
+        let web = Site {
+            files,
+            settings: settings.to_string(),
+            orders: Mutex::new(taken),
+            reports: Mutex::new(report),
+        };
         let listener = TcpListener::bind((site.ip(host), 0)).expect("an address of the test is free");
         let page = listener.local_addr().expect("it is bound");
         let server = serve(listener, web);
@@ -83,19 +87,19 @@ impl WebPhone {
             .arg(format!("--user-data-dir={}", folder.join("profile").display()))
             .arg(format!("http://{page}/"));
         let chromium = Child::start("chromium", &folder, &mut command);
-        Self { orders, said, heard: Vec::new(), chromium, _server: server }
+        Self { orders, reports, heard: Vec::new(), chromium, _server: server }
     }
 
     /// Gives the page a command: `call URI`, `hang up`.
-    pub fn does(&self, what: &str) {
-        self.orders.send(what.to_owned()).expect("the server of the page lives as long as this");
+    pub fn does(&self, command: &str) {
+        self.orders.send(command.to_owned()).expect("the server of the page lives as long as this");
     }
 
     /// Waits until the page reports this event, skipping others.
     pub fn says(&mut self, wanted: &str) {
         let end = Instant::now() + PATIENCE;
         loop {
-            match self.said.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            match self.reports.recv_timeout(end.saturating_duration_since(Instant::now())) {
                 Ok(text) if text == wanted => return,
                 Ok(text) => self.heard.push(text),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
@@ -117,7 +121,7 @@ impl Drop for WebPhone {
 fn sip_js(folder: &Path) -> BTreeMap<String, PathBuf> {
     run(Command::new("npm").args(["pack", PACKAGE, "--silent", "--cache"]).arg(folder.join("npm")), folder);
     let sum = run(Command::new("sha512sum").arg(ARCHIVE), folder);
-    assert!(sum.starts_with(SHA_512), "another archive than was looked at: {sum}");
+    assert!(sum.starts_with(SHA_512), "another archive than the reviewed one: {sum}");
     run(Command::new("tar").args(["xzf", ARCHIVE]), folder);
     let mut files = BTreeMap::new();
     let mut folders = vec![(String::from("/sip.js"), folder.join("package/lib"))];
@@ -187,9 +191,9 @@ impl Site {
     fn content(&self, path: &str, body: &[u8]) -> (&'static str, Option<Vec<u8>>) {
         match path {
             "/said" => {
-                let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+                let reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
                 // The test may have ended.
-                let _ = said.send(String::from_utf8_lossy(body).into_owned());
+                let _ = reports.send(String::from_utf8_lossy(body).into_owned());
                 ("text/plain", Some(Vec::new()))
             }
             "/settings" => ("application/json", Some(self.settings.clone().into_bytes())),

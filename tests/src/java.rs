@@ -50,6 +50,6 @@ fn build(project: &Path) {
     let pom: PathBuf = project.join("pom.xml");
     let made = Command::new("mvn").args(["-q", "-B", "-f"]).arg(&pom).arg("package").output();
     let made = made.unwrap_or_else(|error| panic!("mvn: {error}"));
-    let said = String::from_utf8_lossy(&made.stdout);
-    assert!(made.status.success(), "mvn -f {}: {said}", pom.display());
+    let output = String::from_utf8_lossy(&made.stdout);
+    assert!(made.status.success(), "mvn -f {}: {output}", pom.display());
 }

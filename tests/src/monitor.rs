@@ -28,8 +28,8 @@ impl RunningMonitor {
     pub fn start(site: &TestSite, name: &str, options: &[&str]) -> Self {
         let mut monitor = Self { child: command(site, name, options) };
         until("the monitor measures", || {
-            assert_eq!(monitor.child.ended(), None, "the monitor has ended: {}", monitor.said());
-            monitor.said().contains("measures ").then_some(())
+            assert_eq!(monitor.child.ended(), None, "the monitor has ended: {}", monitor.errors());
+            monitor.errors().contains("measuring ").then_some(())
         });
         monitor
     }
@@ -38,18 +38,18 @@ impl RunningMonitor {
     pub fn run(site: &TestSite, name: &str, options: &[&str]) -> (Measured, String) {
         let mut monitor = Self { child: command(site, name, options) };
         monitor.child.wait();
-        (monitor.measured(), monitor.said())
+        (monitor.measured(), monitor.errors())
     }
 
     /// Returns its standard error.
-    pub fn said(&self) -> String {
+    pub fn errors(&self) -> String {
         self.child.errors()
     }
 
     /// Returns its HTTP address.
     pub fn http(&self) -> SocketAddr {
-        let said = self.said();
-        let (_, rest) = said.split_once("metrics at http://").expect("it says where");
+        let errors = self.errors();
+        let (_, rest) = errors.split_once("metrics at http://").expect("it says where");
         rest.split('/').next().and_then(|address| address.parse().ok()).expect("an address")
     }
 
@@ -63,7 +63,7 @@ impl RunningMonitor {
     /// Ends it with SIGINT, like Ctrl-C.
     pub fn finish(mut self) -> Measured {
         self.child.signal(Signal::INT);
-        assert!(self.child.wait().success(), "{}", self.said());
+        assert!(self.child.wait().success(), "{}", self.errors());
         self.measured()
     }
 }

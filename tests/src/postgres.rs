@@ -18,7 +18,7 @@ use crate::wait::until;
 /// Its port.
 const PORT: u16 = 5432;
 
-/// `nobody`: the server refuses to run as root.
+/// User ID of `nobody`, because the server refuses to run as root.
 const NOBODY: u32 = 65_534;
 
 /// The superuser and its password.
@@ -137,7 +137,7 @@ fn owned(given: &Certificate, folder: &Path) -> Certificate {
     let (chain, key) = (folder.join("server.pem"), folder.join("server.key"));
     for (from, to) in [(&given.chain, &chain), (&given.key, &key)] {
         fs::copy(from, to).expect("a file");
-        fs::set_permissions(to, Permissions::from_mode(0o600)).expect("it is ours");
+        fs::set_permissions(to, Permissions::from_mode(0o600)).expect("the test owns the file");
         if geteuid().is_root() {
             chown(to, Some(NOBODY), Some(NOBODY)).expect("root may give a file away");
         }

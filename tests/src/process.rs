@@ -24,7 +24,7 @@ impl Process {
         let mut process = Self::start(folder, file);
         until("the successor has taken over", || {
             assert_eq!(process.ended(), None, "the successor has ended");
-            process.log().contains("taken over from the process before").then_some(())
+            process.log().contains("taken over from the predecessor").then_some(())
         });
         process
     }

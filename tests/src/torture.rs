@@ -36,7 +36,7 @@ impl fmt::Display for TortureVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Forwarded => f.write_str("forwarded"),
-            Self::Mended => f.write_str("forwarded with its fault mended"),
+            Self::Mended => f.write_str("forwarded without its fault"),
             Self::Answered(status) => write!(f, "answered with {status}"),
             Self::Dropped => f.write_str("dropped"),
         }
@@ -72,7 +72,7 @@ fn verdict(word: &str) -> TortureVerdict {
         "forward-fixed" => TortureVerdict::Mended,
         "drop" => TortureVerdict::Dropped,
         status => {
-            TortureVerdict::Answered(status.parse().unwrap_or_else(|_| panic!("{status:?} is no verdict")))
+            TortureVerdict::Answered(status.parse().unwrap_or_else(|_| panic!("{status:?} is not a verdict")))
         }
     }
 }
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_with_what_follows_the_body_is_wrong() {
+    fn a_copy_with_bytes_after_the_body_is_wrong() {
         let case = case("dblreq");
         let mut copy = copy(&case);
         copy.extend_from_slice(b"INVITE");
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(
             case.judge(&good, US),
             Ok(TortureVerdict::Forwarded),
-            "with the fault: not what the index asks for"
+            "a copy with the fault is not an allowed reaction"
         );
         assert!(!case.expected.contains(&TortureVerdict::Forwarded));
         let uri = text.split(' ').nth(1).unwrap();

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, ensure};
 use base::{Rng, Transport, UnixTime};
 use clap::{Parser, ValueEnum};
-use location::{Aor, Ask, Binding, BindingsRecord, MemoryLimits, Replaced, Reply, Source};
+use location::{Aor, Binding, BindingsRecord, MemoryLimits, Replaced, Source, StoreReply, StoreRequest};
 use rand::Rng as _;
 use sarabande_bench::process::{Program, resident};
 use sarabande_bench::report::table;
@@ -34,7 +34,7 @@ struct Arguments {
     /// Redis' program.
     #[arg(long, default_value = "redis-server")]
     redis: PathBuf,
-    /// Only does this with `--file`, in a process of its own.
+    /// Runs only this step with `--file`, in a separate process.
     #[arg(long, requires = "file", hide = true)]
     step: Option<FileStep>,
     #[arg(long, hide = true)]
@@ -108,7 +108,7 @@ fn open(path: &Path) -> Result<Embedded> {
 
 fn fill(arguments: &Arguments, path: &Path) -> Result<()> {
     let store = open(path)?;
-    let begun = Instant::now();
+    let start = Instant::now();
     let submit = |user, done: Sender<_>| {
         let reply = Box::new(move |replaced| drop(done.send(replaced)));
         store.submit(NOW, aor(user), None, Some(record(user)), reply);
@@ -117,30 +117,30 @@ fn fill(arguments: &Arguments, path: &Path) -> Result<()> {
     ensure!(replaced.iter().all(|replaced| *replaced == Ok(Replaced::Done)), "a binding was not stored");
     println!(
         "registrations a second, {UNDER_WAY} at a time | {:.0}",
-        rate(arguments.bindings as usize, begun)
+        rate(arguments.bindings as usize, start)
     );
     Ok(())
 }
 
 fn ask(arguments: &Arguments, path: &Path) -> Result<()> {
-    let (before, begun) = (resident()?, Instant::now());
+    let (before, start) = (resident()?, Instant::now());
     let store = open(path)?;
-    ensure!(store.get(&aor(0)).is_some(), "a binding is gone");
-    println!("restart: open and first look-up, s | {:.2}", begun.elapsed().as_secs_f64());
+    ensure!(store.get(&aor(0)).is_some(), "a stored binding was not found");
+    println!("restart: open and first look-up, s | {:.2}", start.elapsed().as_secs_f64());
     let bytes = (resident()? - before) as f64 / arguments.bindings as f64;
     println!("bytes of memory a binding | {bytes:.0}");
     let disk = fs::metadata(path)?.len() as f64 / arguments.bindings as f64;
     println!("bytes on disk a binding | {disk:.0}");
     let keys: Vec<Aor> = random_users(arguments).into_iter().map(aor).collect();
-    let begun = Instant::now();
+    let start = Instant::now();
     let found = keys.iter().filter(|key| black_box(store.get(key)).is_some()).count();
-    println!("look-ups a second, random, one thread | {:.0}", rate(found, begun));
-    ensure!(found == keys.len(), "a binding is gone");
+    println!("look-ups a second, random, one thread | {:.0}", rate(found, start));
+    ensure!(found == keys.len(), "a stored binding was not found");
     Ok(())
 }
 
-fn rate(count: usize, begun: Instant) -> f64 {
-    count as f64 / begun.elapsed().as_secs_f64()
+fn rate(count: usize, start: Instant) -> f64 {
+    count as f64 / start.elapsed().as_secs_f64()
 }
 
 /// Runs a step in a new process, so that its memory is not affected by earlier work. Returns its output.
@@ -165,29 +165,32 @@ fn with_redis(arguments: &Arguments, scratch: &Path) -> Result<Vec<[String; 2]>>
         std::thread::sleep(Duration::from_millis(20));
     }
     let before = server.resident()?;
-    let begun = Instant::now();
+    let start = Instant::now();
     let replaced = all(0..arguments.bindings, |user, done| {
-        let ask = Ask::Replace { aor: aor(user), expected: None, new: Some(record(user)) };
+        let ask = StoreRequest::Replace { aor: aor(user), expected: None, new: Some(record(user)) };
         redis.submit(ask, Box::new(move |reply| drop(done.send(reply))));
     })?;
-    let is_done = |reply: &Reply| matches!(reply, Reply::Replaced(Ok(Replaced::Done)));
+    let is_done = |reply: &StoreReply| matches!(reply, StoreReply::Replaced(Ok(Replaced::Done)));
     ensure!(replaced.iter().all(is_done), "a binding was not stored");
-    let stored = rate(replaced.len(), begun);
+    let stored = rate(replaced.len(), start);
     let bytes = (server.resident()? - before) as f64 / arguments.bindings as f64;
     let users = random_users(arguments);
     let look_up = |users: &[u64], at_once: usize| -> Result<f64> {
-        let begun = Instant::now();
+        let start = Instant::now();
         for some in users.chunks(at_once) {
             let found = all(some.iter().copied(), |user, done| {
-                redis.submit(Ask::Read(aor(user)), Box::new(move |reply| drop(done.send(reply))));
+                redis.submit(StoreRequest::Read(aor(user)), Box::new(move |reply| drop(done.send(reply))));
             })?;
-            ensure!(found.iter().all(|reply| matches!(reply, Reply::Read(Ok(Some(_))))), "a binding is gone");
+            ensure!(
+                found.iter().all(|reply| matches!(reply, StoreReply::Read(Ok(Some(_))))),
+                "a stored binding was not found"
+            );
         }
-        Ok(rate(users.len(), begun))
+        Ok(rate(users.len(), start))
     };
     let alone = look_up(&users[..users.len() / 20], 1)?;
     let together = look_up(&users, users.len())?;
-    let row = |what: &str, value: f64| [what.to_owned(), format!("{value:.0}")];
+    let row = |label: &str, value: f64| [label.to_owned(), format!("{value:.0}")];
     Ok(vec![
         row(&format!("registrations a second, {UNDER_WAY} at a time"), stored),
         row("bytes of memory a binding", bytes),
@@ -208,13 +211,13 @@ fn main() -> Result<()> {
     let file = scratch.path().join("bindings");
     let mut table = table(["store", "what", ""]);
     let printed = step(&arguments, "fill", &file)? + &step(&arguments, "open", &file)?;
-    for (what, value) in printed.lines().filter_map(|line| line.split_once(" | ")) {
-        table.add_row(["a file", what, value]);
+    for (label, value) in printed.lines().filter_map(|line| line.split_once(" | ")) {
+        table.add_row(["a file", label, value]);
     }
     let bytes = aor(0).key().len() + record(0).as_bytes().len();
     table.add_row(["both", "bytes of key and record", &bytes.to_string()]);
-    for [what, value] in with_redis(&arguments, scratch.path())? {
-        table.add_row(["Redis", &what, &value]);
+    for [label, value] in with_redis(&arguments, scratch.path())? {
+        table.add_row(["Redis", &label, &value]);
     }
     println!("{table}");
     Ok(())

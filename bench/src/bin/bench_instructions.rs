@@ -16,14 +16,14 @@ use std::fmt::Write as _;
 use std::process::Command;
 use toml::{Table, Value};
 
-/// Counts the instructions of the hot paths, and fails where they have become more than those on record. With
-/// `UPDATE_INSTRUCTIONS=1` records them instead.
+/// Counts the instructions of the hot paths, and fails if a count exceeds the record. `UPDATE_INSTRUCTIONS=1` writes
+/// the record instead.
 #[derive(Parser)]
 struct Arguments {
-    /// Only does the work of this path, to be counted from outside, and prints how many units that were.
+    /// Does only the work of this path, to be counted from outside, and prints the number of units.
     #[arg(long, requires = "length")]
     path: Option<HotPath>,
-    /// How much of it.
+    /// Amount of work.
     #[arg(long, requires = "path")]
     length: Option<Length>,
 }
@@ -67,7 +67,7 @@ fn compare(recorded: &Table, measured: &[(HotPath, i64)]) -> Result<Vec<String>>
         if percent > TOLERANCE_PERCENT {
             wrong.push(format!("{name}: {before} instructions a {unit} are on record, {now} were measured"));
         } else if percent < -TOLERANCE_PERCENT {
-            println!("{name} has become faster: hold it there by {HOW_TO_RECORD}");
+            println!("{name} has become faster: record it with {HOW_TO_RECORD}");
         }
     }
     Ok(wrong)
@@ -87,7 +87,7 @@ fn main() -> Result<()> {
     let recorded: Table = std::fs::read_to_string(RECORD).context(RECORD)?.parse()?;
     let text = |key: &str| recorded.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     if text("arch") != ARCH {
-        println!("The record is of {}: nothing to compare {measured:?} with on {ARCH}", text("arch"));
+        println!("The record is for {}: {measured:?} on {ARCH} cannot be compared", text("arch"));
         return Ok(());
     }
     let here = compiler()?;
@@ -95,14 +95,14 @@ fn main() -> Result<()> {
     let wrong = compare(instructions.context("the record has no [instructions]")?, &measured)?;
     if text("compiler") != here {
         println!(
-            "The record is of {}, and this is {here}: what differs may be the compiler's doing",
+            "The record is for {}, and this is {here}: the compiler may cause differences",
             text("compiler")
         );
         return Ok(());
     }
     if !wrong.is_empty() {
         bail!(
-            "more than {TOLERANCE_PERCENT} % above the record:\n  {}\nIf it has to be so: {HOW_TO_RECORD}",
+            "more than {TOLERANCE_PERCENT} % above the record:\n  {}\nIf the increase is intended: {HOW_TO_RECORD}",
             wrong.join("\n  ")
         );
     }

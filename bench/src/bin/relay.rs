@@ -24,7 +24,7 @@ struct Arguments {
 }
 
 fn parse_pair(text: &str) -> Result<(SocketAddr, SocketAddr)> {
-    let (caller, server) = text.split_once('=').context("two addresses with = between")?;
+    let (caller, server) = text.split_once('=').context("expected CALLER=SERVER")?;
     Ok((caller.parse()?, server.parse()?))
 }
 

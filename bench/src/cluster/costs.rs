@@ -54,7 +54,7 @@ impl Pricing {
     fn name(self) -> &'static str {
         match self {
             Self::Whole => "a whole processor",
-            Self::Part => "a part of one",
+            Self::Part => "a fraction of a processor",
         }
     }
 
@@ -233,7 +233,7 @@ impl Meter {
         }
         let both = |log: &CallLog| {
             let ended = log.calls.iter().filter(|call| call.ended_ns.is_some()).count();
-            ensure!(ended == log.calls.len(), "{ended} of {} calls came to their end", log.calls.len());
+            ensure!(ended == log.calls.len(), "{ended} of {} calls have ended", log.calls.len());
             Ok(ended as f64)
         };
         let played = self.play(times_ns(seed + 1), 0.0, &[], None)?;
@@ -244,7 +244,7 @@ impl Meter {
         let holds = length + 2.0 * SILENCE;
         let played = self.play(times_ns(seed + 2), holds, &[], Some(length + SILENCE))?;
         let calls = both(&played.log)?;
-        let [middle, end] = played.looks[..] else { unreachable!("two looks were asked for") };
+        let [middle, end] = played.looks[..] else { unreachable!("two readings were requested") };
         runs.push(self.run(played.from, middle.at, [calls, 0.0, 0.0], middle.used));
         let (from, seconds) = (played.from + middle.at, end.at - middle.at);
         runs.push(self.run(from, seconds, [0.0, calls, 0.0], end.used - middle.used));
@@ -313,7 +313,7 @@ impl ClusterBench {
                 over: Over::Alternatives,
                 y: Axis::linear("us"),
             }],
-            ..Study::new("costs", "What transactions cost", "Processor time, the kernel's included.")
+            ..Study::new("costs", "Costs of transactions", "Processor time, including the kernel's.")
         }
     }
 
@@ -323,7 +323,7 @@ impl ClusterBench {
         let servers = Servers::start(self, product, vec![1.0], &mut generator)?;
         let closed = OfferedLoad::Closed { calls: 30, seconds: CAPACITY_S };
         let capacity = generator.play(&[server(0)], closed)?.window(1.0..CAPACITY_S).set_up;
-        ensure!(capacity > 10.0, "{product:?} carries {capacity} calls/s, which is nothing to measure");
+        ensure!(capacity > 10.0, "{product:?} carries {capacity} calls/s, which is too little to measure");
         let (since, answered) = (Instant::now(), Vec::new());
         // Quick runs assume a shorter time for kept transactions. This makes their costs wrong, but nothing else.
         let (keeps, seconds, rest) =
@@ -340,10 +340,11 @@ impl ClusterBench {
             runs.extend(some);
             memory = memory.max(bytes);
         }
-        let costs = Costs::of(&runs, memory / 1024.0).context("the runs do not tell INVITE and BYE apart")?;
+        let costs = Costs::of(&runs, memory / 1024.0)
+            .context("the runs cannot separate the costs of INVITE and BYE")?;
         if pricing == Pricing::Part && costs.ratio().is_finite() {
-            for (what, us) in [("us of an INVITE", costs.invite_us), ("us of a BYE", costs.bye_us)] {
-                round.figures.once(&figure(product, what), || Ok(us))?;
+            for (label, us) in [("us of an INVITE", costs.invite_us), ("us of a BYE", costs.bye_us)] {
+                round.figures.once(&figure(product, label), || Ok(us))?;
             }
         }
         Ok(costs)
@@ -370,14 +371,14 @@ mod tests {
     }
 
     #[test]
-    fn costs_that_were_put_in_come_out() {
+    fn the_fit_returns_the_given_costs() {
         let costs = Costs::of(&runs(1.0), 1.0).expect("mixes that differ");
         let found = [costs.invite_us, costs.bye_us, costs.register_us, costs.kept_us];
         for (found, put) in found.into_iter().zip([350.0, 200.0, 120.0, 5.0]) {
             assert!((found - put).abs() < 1e-3, "{found} in place of {put}");
         }
         assert!((costs.idle - 0.005).abs() < 1e-6 && (costs.ratio() - 1.75).abs() < 1e-6);
-        assert!(Costs { bye_us: -1.0, ..costs }.ratio().is_nan(), "there is no ratio to nothing");
+        assert!(Costs { bye_us: -1.0, ..costs }.ratio().is_nan(), "no ratio to a cost below zero");
     }
 
     #[test]
@@ -386,12 +387,12 @@ mod tests {
         assert!(costs.register_us.is_nan() && (costs.invite_us - 350.0).abs() < 1e-3);
         let same = CostRun { seconds: 1.0, numbers: [5.0, 5.0, 0.0], kept: 0.0, used: 1.0 };
         let rest = CostRun { numbers: [0.0; 3], ..same };
-        assert!(Costs::of(&[rest, same, same], 1.0).is_none(), "these do not tell INVITE from BYE");
-        assert!(Costs::of(&runs(1.0)[2..], 1.0).is_none(), "in none of these nothing was kept");
+        assert!(Costs::of(&[rest, same, same], 1.0).is_none(), "these runs cannot separate INVITE and BYE");
+        assert!(Costs::of(&runs(1.0)[2..], 1.0).is_none(), "no run shows the idle server");
     }
 
     #[test]
-    fn what_is_kept_counts_from_its_answer() {
+    fn a_transaction_counts_as_kept_from_its_response() {
         let answered = [0.0, 10.0, 40.0];
         assert!((kept(&answered, 32.0, 20.0..42.0) - (12.0 + 22.0 + 2.0)).abs() < 1e-9);
         assert!(

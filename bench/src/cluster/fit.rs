@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_say_the_same_are_not_told_apart() {
+    fn linearly_dependent_columns_have_no_fit() {
         let rows: Vec<_> = (0..6).map(|x| (vec![f64::from(x), 2.0 * f64::from(x)], f64::from(x))).collect();
         assert_eq!(fit(&rows), None);
         assert_eq!(fit(&[(vec![0.0], 1.0), (vec![0.0], 2.0)]), None);

@@ -32,8 +32,8 @@ const CALLERS: usize = 4;
 /// The papers' number of servers.
 const NODES: usize = 8;
 
-/// Measures clusters of servers by every way to share calls out, and what transactions cost the servers. Needs root,
-/// for control groups, and for Java a JDK and Maven.
+/// Measures clusters of servers with every way to distribute calls, and the costs of transactions at the servers.
+/// Needs root, for control groups, and for Java a JDK and Maven.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -97,6 +97,6 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Returns the name of a cost among the figures of a session.
-fn figure(product: Product, what: &str) -> String {
-    format!("{what} of {}", name(&product))
+fn figure(product: Product, label: &str) -> String {
+    format!("{label} of {}", name(&product))
 }

@@ -24,8 +24,8 @@ const JAVA: [&str; 5] = [
     "-XX:TieredStopAtLevel=1",
     "-Xlog:disable",
 ];
-/// Heap in MiB for a whole processor, and the minimum. It does not fill in a usual session. A full collection takes a
-/// server with 9 % of a processor half a second or more every few minutes, and would hit a random load of a random way.
+/// Heap in MiB for a whole processor, and the minimum. It does not fill in a usual session. A full
+/// collection takes half a second or more on 9 % of a processor, every few minutes. It would affect a random run.
 const HEAP: (f64, f64) = (3_000.0, 1_024.0);
 /// Objects of 1 KiB that each call holds, like the call data of an application.
 const OBJECTS: u32 = 4;
@@ -80,7 +80,7 @@ fn command(bench: &ClusterBench, rig: &Rig, product: Product, index: usize, quot
             let (classes, project) = (target.join("classes"), bench.java.join("pom.xml"));
             ensure!(
                 classes.is_dir(),
-                "{} is not there: mvn -q -f {} package",
+                "{} does not exist, build it with: mvn -q -f {} package",
                 classes.display(),
                 project.display()
             );
@@ -176,10 +176,10 @@ impl Servers {
         }
         self.limit(1.0)?;
         for program in &self.programs {
-            let said =
+            let output =
                 Command::new("jcmd").arg(self.rig.program(*program)?.id().to_string()).arg("GC.run").output();
-            let said = said.context("jcmd, which comes with a JDK")?;
-            ensure!(said.status.success(), "jcmd said: {}", String::from_utf8_lossy(&said.stdout));
+            let output = output.context("jcmd, which comes with a JDK")?;
+            ensure!(output.status.success(), "output of jcmd: {}", String::from_utf8_lossy(&output.stdout));
         }
         self.held()
     }

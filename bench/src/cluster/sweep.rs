@@ -215,9 +215,9 @@ impl Cluster {
     }
 
     /// Starts the balancer. It knows the capacities of the servers relative to the fastest, or treats all as equal.
-    fn balance(&mut self, bench: &ClusterBench, way: Way, are_told: bool) -> Result<(Rig, usize)> {
+    fn balance(&mut self, bench: &ClusterBench, way: Way, knows_capacities: bool) -> Result<(Rig, usize)> {
         let most = self.servers.quotas.iter().copied().fold(0.0, f64::max);
-        let capacity = |quota: &f64| if are_told { quota / most } else { 1.0 };
+        let capacity = |quota: &f64| if knows_capacities { quota / most } else { 1.0 };
         let capacities: Vec<f64> = self.servers.quotas.iter().map(capacity).collect();
         let mut rig = Rig::new(&bench.paths)?;
         let balancer = way.start(&mut rig, &capacities)?;
@@ -234,7 +234,7 @@ impl Cluster {
         let calls = IN_PROGRESS * self.servers.quotas.len();
         let log = self.generator.play(&[address(BALANCER)], OfferedLoad::Closed { calls, seconds })?;
         let capacity = log.window(settle..seconds).set_up;
-        ensure!(capacity > 10.0, "the servers carry {capacity} calls/s, which is nothing to measure");
+        ensure!(capacity > 10.0, "the servers carry {capacity} calls/s, which is too little to measure");
         Ok(capacity)
     }
 
@@ -248,20 +248,20 @@ impl Cluster {
                 return Ok(());
             }
         }
-        bail!("the servers are still busy {REST_S} s after the last load: what follows would be of both")
+        bail!("the servers are still busy {REST_S} s after the last load, which would affect the next run")
     }
 
     /// Plays all loads.
     fn sweep(
         &mut self,
         bench: &ClusterBench,
-        (way, are_told): (Way, bool),
+        (way, knows_capacities): (Way, bool),
         (capacity, seed): (f64, u64),
         plan: &Plan,
     ) -> Result<Vec<LoadSample>> {
         self.await_rest()?;
         self.servers.collect()?;
-        let (rig, balancer) = self.balance(bench, way, are_told)?;
+        let (rig, balancer) = self.balance(bench, way, knows_capacities)?;
         let (generator, servers) = (&mut self.generator, &self.servers);
         // The same arrivals for all ways of a round.
         generator.seed = Some(seed);
@@ -297,14 +297,14 @@ impl LoadSample {
     fn of(log: &CallLog, pauses: &[Vec<Pause>], seconds: Range<f64>) -> Self {
         let length = seconds.end - seconds.start;
         let is_within = |ns: u64| seconds.contains(&(ns as f64 / 1e9));
-        let begun = || log.calls.iter().filter(|call| is_within(call.due_ns));
+        let started = || log.calls.iter().filter(|call| is_within(call.due_ns));
         let ended = || log.calls.iter().filter(|call| call.hung_up_ns.is_some_and(is_within));
         let taken = |calls: &mut dyn Iterator<Item = &CallRecord>, time: fn(&CallRecord) -> Option<u64>| {
             let all: Vec<Option<u64>> = calls.map(time).collect();
             let done = all.iter().flatten().filter(|ns| **ns <= DONE_NS).count();
             (all.len(), done, Times::of(all.into_iter().flatten().collect()))
         };
-        let (invites, answered, invite) = taken(&mut begun(), |call| call.set_up_ns);
+        let (invites, answered, invite) = taken(&mut started(), |call| call.set_up_ns);
         let (byes, over, bye) = taken(&mut ended(), |call| call.ended_ns);
         let within =
             || pauses.iter().flatten().filter(|pause| seconds.contains(&pause.at)).map(|pause| pause.ms);
@@ -333,7 +333,7 @@ impl ClusterBench {
         &self,
         product: Product,
         shape: Shape,
-        (way, are_told): (Way, bool),
+        (way, knows_capacities): (Way, bool),
         round: &mut Round<'_>,
     ) -> Result<Samples<LoadSample>> {
         let mut running = self.running.borrow_mut();
@@ -346,7 +346,7 @@ impl ClusterBench {
         let capacity = format!("calls/s that {} carry", shape.name());
         let capacity = round.figures.once(&figure(product, &capacity), || cluster.capacity(self))?;
         let plan = Plan::of(self.quick);
-        let levels = cluster.sweep(self, (way, are_told), (capacity, round.seed), &plan);
+        let levels = cluster.sweep(self, (way, knows_capacities), (capacity, round.seed), &plan);
         if levels.is_err() {
             *running = None;
         }
@@ -387,7 +387,7 @@ impl ClusterBench {
                     over: peaks,
                     y: Axis::linear("peak (calls/s)"),
                 },
-                // The fourth one is in the README.
+                // The README shows this picture.
                 picture("99 of 100 INVITEs are answered within", "invite_p99_ms"),
             ],
             ..Study::new(
@@ -444,7 +444,7 @@ impl ClusterBench {
         let untold = ways.into_iter().chain([Way::KamailioLoad]);
         let mut alternatives: Vec<_> = untold.map(|way| self.alternative(product, shape, way)).collect();
         alternatives.extend(ways.map(|way| {
-            Alternative::new(told(way), move |round| self.by(product, shape, (way, true), round))
+            Alternative::new(informed(way), move |round| self.by(product, shape, (way, true), round))
         }));
         let peak = |alternative| Values::new(shape.name(), alternative, None, "peak");
         let question = |statement, right, least| Question {
@@ -455,7 +455,8 @@ impl ClusterBench {
             bound: Bound::Above(least),
         };
         let more = |way| {
-            let statement = format!("If nobody says who is slow, tlwl carries 60 % more than {way}.");
+            let statement =
+                format!("Without the capacities of the servers, tlwl carries 60 % more than {way}.");
             question(statement, name(&way), 1.6)
         };
         let near =
@@ -467,7 +468,7 @@ impl ClusterBench {
             questions: vec![
                 more(Way::RoundRobin),
                 more(Way::Hash),
-                question(near.to_owned(), told(Way::Tlwl), 0.95),
+                question(near.to_owned(), informed(Way::Tlwl), 0.95),
             ],
             pictures: vec![Picture {
                 title: "Peak throughput of unequal servers",
@@ -484,7 +485,7 @@ impl ClusterBench {
     }
 }
 
-fn told(way: Way) -> String {
+fn informed(way: Way) -> String {
     format!("{way}, capacities told")
 }
 
@@ -495,8 +496,8 @@ fn response_questions(cell: &str) -> Vec<Question> {
     let values = |alternative: String, load, column| Values::new(cell, alternative, load, column);
     let near = |way: Way, column| values(name(&way), Some(NEAR_PEAK), column);
     let source = "000, section V-A, figures 2 and 3";
-    let beside_tlwl = |way: Way, (what, column, verb): (&str, &'static str, &str), times: f64| Question {
-        statement: format!("{what} {verb} by {way} than by tlwl near the peak."),
+    let beside_tlwl = |way: Way, (label, column, verb): (&str, &'static str, &str), times: f64| Question {
+        statement: format!("{label} {verb} by {way} than by tlwl near the peak."),
         source,
         left: near(way, column),
         right: Some(near(Way::Tlwl, column)),
@@ -549,7 +550,7 @@ fn simulated(
         let found = round.rows.values(round.cell, &name(&way), Some(load), column);
         found.into_iter().find(|(number, _)| *number == round.number).map_or(f64::NAN, |(_, value)| value)
     };
-    let price = |what| round.figures.get(&figure(product, what)).unwrap_or(f64::NAN) / 1e6;
+    let price = |label| round.figures.get(&figure(product, label)).unwrap_or(f64::NAN) / 1e6;
     let measured = Measured {
         rate: live("rate"),
         servers: live("servers"),
@@ -682,7 +683,7 @@ mod tests {
         assert!(peak(&levels[2..]).is_nan() && peak(&levels[..2]).is_nan());
         let mut late = [level(50.0, 1.0), level(60.0, 1.0)];
         late[1].repeated = 1.0;
-        assert!((peak(&late) - 50.0).abs() < 1e-9, "what is sent again comes late");
+        assert!((peak(&late) - 50.0).abs() < 1e-9, "retransmitted requests are late");
     }
 
     #[test]
@@ -703,7 +704,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_with_little_to_do_takes_its_service_times_of_a_whole_processor() {
+    fn a_lightly_loaded_cluster_has_the_service_times_of_a_whole_processor() {
         for stretch in [1.0, 2.0] {
             let measured = Measured { servers: stretch * few().servers, ..few() };
             let found = at(Way::Tlwl, &measured).expect("it carries that");

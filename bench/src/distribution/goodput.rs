@@ -141,9 +141,9 @@ impl Shares {
     }
 }
 
-/// Model of two in series with these costs. A scenario has one list of costs: those of the first proxy hold for both,
-/// and the second is slower by the ratio of the rates with state. The measured cost of a first proxy without state
-/// includes the 100 of the second one.
+/// Model of two in series with these costs. A scenario has one list of costs, so both proxies have the costs of the
+/// first. The second proxy is slower by the ratio of the rates with state. The measured cost of a first proxy without
+/// state includes the 100 of the second one.
 fn model(prices: &NetworkPrices, kept: Kept, keeping: Keeping) -> Model {
     let [first, _] = prices.nodes;
     let plan = Shape::Series(2).plan(&prices.nodes);
@@ -229,8 +229,9 @@ impl DistributionBench {
         let loads = case.loads(self.quick);
         let rates: Vec<f64> = loads.iter().map(|load| load * plan.load).collect();
         // Whether proxies report the share that they keep.
-        let says = matches!(arrangement, Arrangement::Fixed(_) | Arrangement::Calls | Arrangement::Law(..));
-        let results = self.sweep(&mut generator, &chain, &targets, &rates, says)?;
+        let reports =
+            matches!(arrangement, Arrangement::Fixed(_) | Arrangement::Calls | Arrangement::Law(..));
+        let results = self.sweep(&mut generator, &chain, &targets, &rates, reports)?;
         let sample = |(load, result): (&f64, _)| (*load, Sample { result, plan: plan.load });
         Ok(loads.iter().zip(results).map(sample).collect())
     }
@@ -297,7 +298,7 @@ impl DistributionBench {
             ..Study::new(
                 case.name,
                 case.title,
-                "In parts of what each round's own plan carries. In time is within half a second.",
+                "Loads are relative to the capacity of each round's own plan. In time means within half a second.",
             )
         }
     }

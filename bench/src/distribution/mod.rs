@@ -1,10 +1,12 @@
-//! State distribution on running proxies, each limited to a fraction of a processor (SERvartuka paper, figures 1, 2 and
-//! 4).
+//! Measurements of state distribution on running proxies, each limited to a fraction of a processor (SERvartuka paper,
+//! figures 1, 2 and 4).
 //!
 //! - `arrangement`: networks of proxies, the state that each proxy keeps, and the result of the linear program.
-//! - `chain`: running proxies. `watch`: loads through them, with the usage and reports of each.
+//! - `chain`: running proxies.
+//! - `watch`: loads through the running proxies, with the processor time and the reports of each proxy.
 //! - `prices`: cost of a call at one proxy by the state kept, and the capacities of the proxies of a series.
-//! - `goodput`: networks of proxies below, at and above the capacity of the program, and in the simulator.
+//! - `goodput`: networks of proxies at loads below, at and above the capacity that the linear program gives, and the
+//!   same loads in the simulator.
 //!
 //! Callers and answerers retransmit (RFC 3261 §13.3.1.4, §17.1), and do not retry after a refusal.
 
@@ -23,18 +25,19 @@ use crate::study::{Session, StudyArguments};
 use arrangement::{Kept, Shape};
 use goodput::Case;
 
-/// Sockets of the callers.
+/// Number of sockets of the callers.
 const CALLERS: usize = 4;
 /// Calls in progress while a capacity is measured: a proxy always has work, and no caller waits long enough to
 /// retransmit.
 const IN_PROGRESS: usize = 120;
-/// The user who calls where authentication is required. Kamailio's configuration contains the same one.
+/// User name and password of all callers where authentication is required. Kamailio's configuration contains the same
+/// user.
 const USER: BenchUser = BenchUser { name: "caller", password: "password" };
-/// Quota of each proxy as a fraction of a processor. It must be at least a tenth, a millisecond of each period.
+/// Quota of each proxy as a fraction of a processor. It must be at least a tenth: one millisecond of each period.
 const QUOTA: f64 = 0.12;
 
-/// Measures what state costs a proxy, how its utilisation follows the load, and the goodput of networks of proxies
-/// that share state out, beside splits by hand and Kamailio. Needs root, for control groups.
+/// Measures the cost of state at a proxy, the utilisation of a proxy by load, and the goodput of networks of proxies
+/// that share out state. Compares this goodput with fixed splits and with Kamailio. Needs root, for control groups.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -50,17 +53,17 @@ enum Part {
     Prices,
     /// Utilisation against load.
     Ramp,
-    /// Two in series.
+    /// Two proxies in series.
     Transactions,
-    /// Two in series that share out dialogs with records, too.
+    /// Two proxies in series that also share out dialogs with records.
     Dialogs,
-    /// Two in series that share out authentication as well.
+    /// Two proxies in series that also share out dialogs with records, and authentication.
     Authentication,
-    /// Three in series.
+    /// Three proxies in series.
     Three,
-    /// One in front of two.
+    /// One proxy in front of two.
     Fork,
-    /// Two edges that call each other through a core.
+    /// Two edge proxies whose callers call each other through a core proxy.
     Edges,
 }
 
@@ -83,7 +86,7 @@ impl Part {
     }
 }
 
-/// The measurement set-up.
+/// Paths of the measured programs, and whether the session is a quick one. All parts need both.
 #[derive(Clone, Debug)]
 pub(crate) struct DistributionBench {
     paths: ProgramPaths,
@@ -91,7 +94,8 @@ pub(crate) struct DistributionBench {
 }
 
 impl DistributionBench {
-    /// Returns the seconds before the first load of a run, and those of each load that do not count, and that do.
+    /// Returns three times in seconds: before the first load of a run, at the start of each load without measurement,
+    /// and of the measurement of each load.
     fn seconds(&self) -> [f64; 3] {
         if self.quick { [1.0, 0.5, 1.5] } else { [5.0, 3.0, 4.0] }
     }

@@ -81,10 +81,7 @@ impl DistributionBench {
         let (mut generator, chain) = self.series(product, &[spec(only_way(), forward, kept, QUOTA)], kept)?;
         let full = self.saturate(&mut generator, &chain, &[server(0)], false)?;
         let capacity = full.window.set_up;
-        ensure!(
-            capacity > 10.0,
-            "{product:?} takes {capacity} calls/s, which is no capacity to measure with"
-        );
+        ensure!(capacity > 10.0, "{product:?} takes {capacity} calls/s, which is too little to measure");
         let idle = self.sweep(&mut generator, &chain, &[server(0)], &[capacity / 10.0], false)?.remove(0);
         let price = |result: &LoadResult| 1e6 * result.proxy(0).busy * QUOTA / result.window.set_up;
         Ok(CallPrice { full_us: price(&full), idle_us: price(&idle), capacity })
@@ -159,13 +156,13 @@ impl DistributionBench {
                 measure("processor", |it| it.proxy(0).busy),
             ],
             pictures: vec![
-                picture("Utilisation as the proxy says it", "says"),
+                picture("Utilisation as reported by the proxy", "says"),
                 picture("Processor time", "processor"),
             ],
             ..Study::new(
                 "ramp",
                 "Utilisation of one proxy as the load goes up",
-                "Utilisation as the proxy says it, and the processor time that it took, of its quota.",
+                "Utilisation as reported by the proxy, and its processor time, as fractions of the quota.",
             )
         }
     }
@@ -181,7 +178,7 @@ impl DistributionBench {
         let specs: Vec<_> = Shape::Series(2).places().into_iter().enumerate().map(spec_of).collect();
         let (mut generator, chain) = self.series(Product::Sarabande, &specs, kept)?;
         let full = self.saturate(&mut generator, &chain, &[server(0)], false)?;
-        ensure!(full.window.set_up > 10.0, "{} calls/s are no capacity to measure with", full.window.set_up);
+        ensure!(full.window.set_up > 10.0, "{} calls/s are too few to measure", full.window.set_up);
         Ok(full.window.set_up)
     }
 
@@ -191,7 +188,7 @@ impl DistributionBench {
         let spec = ProxySpec { tables: ALL_REFUSED, ..spec(only_way(), Forward::Stateless, kept, QUOTA) };
         let (mut generator, chain) = self.series(Product::Sarabande, &[spec], kept)?;
         let full = self.saturate(&mut generator, &chain, &[server(0)], true)?;
-        ensure!(full.window.refused > 10.0, "{} calls/s refused are no price", full.window.refused);
+        ensure!(full.window.refused > 10.0, "{} refused calls/s are too few to measure", full.window.refused);
         Ok(full.window.refused)
     }
 

@@ -22,7 +22,7 @@ struct Look {
     /// Processor time of callers and answerers.
     own_ns: u64,
     /// Distribution as reported by each in `GET /api/proxy`.
-    said: Vec<Value>,
+    reported: Vec<Value>,
 }
 
 /// Results of a proxy at a load.
@@ -61,22 +61,22 @@ impl LoadResult {
 }
 
 impl Look {
-    fn take(chain: &Chain, says: bool, epoch: Instant) -> Result<Self> {
+    fn take(chain: &Chain, reports: bool, epoch: Instant) -> Result<Self> {
         let share = |index| {
-            let said = ask(at_port(server(index), 8060), "/api/proxy");
-            said.map_or(Value::Null, |mut all| all["distribution"].take())
+            let reported = ask(at_port(server(index), 8060), "/api/proxy");
+            reported.map_or(Value::Null, |mut all| all["distribution"].take())
         };
-        let said = if says { (0..chain.proxies.len()).map(share).collect() } else { Vec::new() };
+        let reported = if reports { (0..chain.proxies.len()).map(share).collect() } else { Vec::new() };
         let used = chain.proxies.iter().map(|proxy| chain.rig.used(&[*proxy])).collect::<Result<_>>()?;
-        Ok(Self { at: epoch.elapsed().as_secs_f64(), used, own_ns: own_ns(), said })
+        Ok(Self { at: epoch.elapsed().as_secs_f64(), used, own_ns: own_ns(), reported })
     }
 
     fn number(&self, proxy: usize, name: &str) -> f64 {
-        self.said.get(proxy).and_then(|said| said[name].as_f64()).unwrap_or(f64::NAN)
+        self.reported.get(proxy).and_then(|reported| reported[name].as_f64()).unwrap_or(f64::NAN)
     }
 
     /// Returns the number of requests outside dialogs so far.
-    fn begun(&self, proxy: usize) -> f64 {
+    fn outside_dialogs(&self, proxy: usize) -> f64 {
         ["kept_total", "passed_open_total", "passed_kept_total"]
             .iter()
             .map(|name| self.number(proxy, name))
@@ -89,18 +89,18 @@ impl ProxyResult {
     fn of(looks: &[&Look], proxy: usize) -> Self {
         let [first, .., last] = looks else { return Self::NOTHING };
         // Each report is about the second before.
-        let said: Vec<f64> = looks[1..].iter().map(|look| look.number(proxy, "utilisation")).collect();
+        let reported: Vec<f64> = looks[1..].iter().map(|look| look.number(proxy, "utilisation")).collect();
         let kept = last.number(proxy, "kept_total") - first.number(proxy, "kept_total");
         Self {
             busy: (last.used[proxy] - first.used[proxy]) / (last.at - first.at) / QUOTA,
-            utilisation: said.iter().sum::<f64>() / said.len() as f64,
-            kept: kept / (last.begun(proxy) - first.begun(proxy)),
+            utilisation: reported.iter().sum::<f64>() / reported.len() as f64,
+            kept: kept / (last.outside_dialogs(proxy) - first.outside_dialogs(proxy)),
         }
     }
 }
 
 impl DistributionBench {
-    /// Offers these loads in calls a second, one after the other, and returns their results. `says`: proxies report
+    /// Offers these loads in calls a second, one after the other, and returns their results. `reports`: proxies report
     /// their utilisation.
     pub(super) fn sweep(
         &self,
@@ -108,7 +108,7 @@ impl DistributionBench {
         chain: &Chain,
         targets: &[SocketAddr],
         rates: &[f64],
-        says: bool,
+        reports: bool,
     ) -> Result<Vec<LoadResult>> {
         chain.rig.await_calls(generator, targets)?;
         let [warm_up, settle, counted] = self.seconds();
@@ -118,7 +118,7 @@ impl DistributionBench {
         let load = OfferedLoad::Open([first].into_iter().chain(levels).collect());
         let from: Vec<f64> =
             (0..rates.len()).map(|index| warm_up + index as f64 * seconds + settle).collect();
-        self.play((generator, targets, load), chain, &from, says)
+        self.play((generator, targets, load), chain, &from, reports)
     }
 
     /// Keeps calls in progress, and returns the result. With `refuses`, no call gets through first.
@@ -144,13 +144,13 @@ impl DistributionBench {
         (generator, targets, load): (&mut LoadGenerator, &[SocketAddr], OfferedLoad),
         chain: &Chain,
         from: &[f64],
-        says: bool,
+        reports: bool,
     ) -> Result<Vec<LoadResult>> {
         let [.., counted] = self.seconds();
         let end = from.last().map_or(0.0, |from| from + counted);
         let times: Vec<f64> = (0..=end as u32).map(f64::from).collect();
         let epoch = Instant::now();
-        let look = |_| Look::take(chain, says, epoch);
+        let look = |_| Look::take(chain, reports, epoch);
         let (log, looks) = beside(&times, look, || generator.play(targets, load))?;
         let result = |from: &f64| {
             let end = from + counted;

@@ -289,15 +289,15 @@ fn questions(cell: &Conditions) -> Vec<Question> {
 
 fn questions_of(cell: &Conditions, way: Way) -> Vec<Question> {
     let values = |way: Way, column| Values::new(cell.to_string(), name(&way), None, column);
-    let question = |what: &str, left, right, bound| Question {
-        statement: format!("{cell}: {what} {}.", name(&way)),
+    let question = |claim: &str, left, right, bound| Question {
+        statement: format!("{cell}: {claim} {}.", name(&way)),
         source: "the queue",
         left,
         right,
         bound,
     };
-    let beside = |what: &str, column, most| {
-        question(what, values(way, column), Some(values(Way::Tlwl, column)), Bound::Below(most))
+    let beside = |claim: &str, column, most| {
+        question(claim, values(way, column), Some(values(Way::Tlwl, column)), Bound::Below(most))
     };
     let mut questions = vec![
         beside("the median of tlwl is not exceeded by a tenth by", "p50_ms", WORSE_MAX),
@@ -307,13 +307,16 @@ fn questions_of(cell: &Conditions, way: Way) -> Vec<Question> {
     if cell.neighbours >= MANY {
         questions.push(beside("the 99th percentile of tlwl is halved by", "p99_ms", BETTER));
     }
-    let in_time = |what, column| question(what, values(way, column), None, Bound::Above(0.5));
+    let in_time = |claim, column| question(claim, values(way, column), None, Bound::Above(0.5));
     // A contention shorter than the limit for the share to fall says nothing.
     if cell.neighbours > 0 && f64::from(cell.seconds) >= DOWN_S {
-        questions.push(in_time("the share of who is disturbed is halved within 2 s by", "down_in_time"));
+        questions.push(in_time("the share of the disturbed servers is halved within 2 s by", "down_in_time"));
     }
     if cell.neighbours > 0 {
-        questions.push(in_time("their share is back 10 s after it by", "back_in_time"));
+        questions.push(in_time(
+            "the share of the disturbed servers is back 10 s after the contention by",
+            "back_in_time",
+        ));
     }
     questions
 }
@@ -365,7 +368,7 @@ impl ElasticBench {
     /// Measures once the capacity of three of these servers, and the 95th percentile at a usual load.
     fn figures(&self, server: ServerKind, figures: &mut Figures) -> Result<ServerFigures> {
         let names = ["calls/s that three carry", "threshold in ms before"];
-        let [capacity, threshold] = names.map(|what| format!("{what}: {}", name(&server)));
+        let [capacity, threshold] = names.map(|claim| format!("{claim}: {}", name(&server)));
         if figures.get(&threshold).is_none() {
             let found = self.prepare(server)?;
             figures.once(&capacity, || Ok(found.capacity))?;
@@ -384,7 +387,7 @@ impl ElasticBench {
         let seconds = settle + counted;
         let closed = OfferedLoad::Closed { calls: IN_PROGRESS, seconds };
         let capacity = generator.play(&[address(BALANCER)], closed)?.window(settle..seconds).goodput;
-        ensure!(capacity > 10.0, "the servers take {capacity} calls/s, which is no capacity to measure with");
+        ensure!(capacity > 10.0, "the servers take {capacity} calls/s, which is too little to measure");
         let usual = OfferedLoad::Given(poisson_ns(USUAL * capacity, seconds, 1).into());
         let log = generator.play(&[address(BALANCER)], usual)?;
         let p95_ms = percentile(due(&log, settle..seconds), 95);
@@ -444,7 +447,7 @@ impl ElasticBench {
             }],
             ..Study::new(
                 "cells",
-                "Where a queue is worth having",
+                "Conditions in which a queue helps",
                 "Calls that were due in the contention or within ten seconds after.",
             )
         }
@@ -468,8 +471,8 @@ impl ElasticBench {
         Study {
             at: "time",
             marks: vec![
-                ("a busy loop beside a server".to_owned(), contention.start),
-                ("and gone".to_owned(), contention.end),
+                ("busy loop beside a server".to_owned(), contention.start),
+                ("busy loop ends".to_owned(), contention.end),
             ],
             cells: vec![Cell::new(cell.to_string(), ways.map(alternative).into())],
             measures: Second::measures(),
@@ -511,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_are_those_that_the_cell_can_decide() {
+    fn questions_match_the_conditions_of_the_cell() {
         let middle = Conditions::middle(ServerKind::Kamailio);
         let cells = [
             middle,
@@ -564,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_or_lost_took_longer_than_everything() {
+    fn refused_and_lost_calls_count_as_the_longest() {
         let cell = Conditions::middle(ServerKind::Kamailio);
         let mut calls = log(20.0, |number, _| (0, (number % 50 != 1).then_some(7)));
         calls.calls[401].refused_ns = Some(1_000_000);

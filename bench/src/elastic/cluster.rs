@@ -260,10 +260,10 @@ mod tests {
         };
         assert!((0..50).any(|_| ask("OPTIONS")), "it listens");
         while caller.recv(&mut [0; 4_096]).is_ok() {}
-        assert!(!ask("INVITE"), "nobody has looked it up");
+        assert!(!ask("INVITE"), "the call was not looked up yet");
         let mut python = super::database(&scratch, database).expect("written");
         let _database = scratch.start("log", &mut python).expect("python3 starts");
-        assert!((0..50).any(|_| caller.recv(&mut [0; 4_096]).is_ok()), "it has been looked up");
+        assert!((0..50).any(|_| caller.recv(&mut [0; 4_096]).is_ok()), "the call was looked up");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The Cloud paper's case on running programs: servers that share their processor with others, with monitors beside
-//! them and our queue and scaler in front.
+//! The Cloud paper's case on running programs. Servers share their processors with neighbours, and have monitors beside
+//! them. The queue and the scaler of Sarabande are in front.
 //!
 //! - `cells`: one or two of three servers lose a part of their processor, database or network card for a while, under
 //!   many conditions and by several ways. One of these conditions is also shown second by second.
@@ -31,8 +31,8 @@ const CALLERS: usize = 4;
 /// Lines of the balancer's `[listen]`.
 const LISTEN: &str = "threads = 1";
 
-/// Measures servers behind a queue: beside busy neighbours, started and stopped by the scaler, and beside their
-/// monitors. Needs root, for control groups and packets.
+/// Measures servers behind a queue: with busy neighbours, with scaling, and with monitors. Needs root, for control
+/// groups and packets.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -47,13 +47,13 @@ pub struct Arguments {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Part {
-    /// Busy neighbours under many conditions, by all ways to share calls out, with verdicts about the queue.
+    /// Busy neighbours under many conditions, with all ways to distribute calls, and verdicts about the queue.
     Cells,
     /// A busy neighbour, second by second.
     Contention,
     /// Servers that are started and stopped.
     Scaling,
-    /// A server with its monitor and without.
+    /// A server with and without its monitor.
     Overhead,
 }
 

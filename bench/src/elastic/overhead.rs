@@ -96,7 +96,7 @@ impl ElasticBench {
             ],
             ..Study::new(
                 "overhead",
-                "What a monitor costs its server",
+                "Cost of a monitor to its server",
                 "A Kamailio with 15 % of a processor, of which its monitor takes a part.",
             )
         }

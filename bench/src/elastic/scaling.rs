@@ -153,7 +153,7 @@ impl ElasticBench {
             ..Study::new(
                 "scaling",
                 "Servers as calls come and go",
-                "Second by second, servers that always run beside those that the balancer starts and stops.",
+                "Second by second: servers that always run, and servers that the balancer starts and stops.",
             )
         }
     }

@@ -101,7 +101,7 @@ impl Bed<Notes> {
             shard.handle(*now, input, &mut out);
         }
         let same = length == Length::Short || shard.ledger() == self.element.ledger();
-        ensure!(same, "the same datagrams were other work");
+        ensure!(same, "the replay did other work than the recording");
         Ok(passed)
     }
 }
@@ -151,7 +151,7 @@ pub(super) fn refused(length: Length) -> Result<u64> {
         bed.pass(CLIENT, &request(call, "INVITE", 1, None))?;
         ensure!(bed.last.starts_with(b"SIP/2.0 503 "), "it was not refused");
         let ack = acknowledgement(call, &bed.last)?;
-        ensure!(bed.pass(CLIENT, &ack).is_err(), "the ACK went on");
+        ensure!(bed.pass(CLIENT, &ack).is_err(), "the ACK was forwarded");
         if call == 0 {
             short = bed.noted();
         }
@@ -179,7 +179,7 @@ pub(super) fn scan(length: Length) -> Result<u64> {
     let mut scanned = 0;
     for (_, noted) in bed.element.inputs.iter().filter(|_| length == Length::Long) {
         if let Noted::Datagram(_, bytes) = noted {
-            ensure!(black_box(wire::scan(black_box(bytes))).is_ok(), "a message of a call is none");
+            ensure!(black_box(wire::scan(black_box(bytes))).is_ok(), "a recorded message is not valid SIP");
             scanned += 1;
         }
     }

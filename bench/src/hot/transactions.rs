@@ -62,18 +62,18 @@ fn live(
     let key = TransactionKey::from_numbers(Side::Server, serial, method);
     let key = ServerKey { key, tag: Tag::NONE, is_ack: false };
     let new = New { key, kind, transport, user: () };
-    let id = layer.accept(now, new, &mut Ignore).context("a transaction of this key is there")?;
+    let id = layer.accept(now, new, &mut Ignore).context("a transaction with this key exists")?;
     layer.respond(now, id, class, Blank, &mut Ignore);
     if kind == TransactionKind::Invite {
         layer
             .received(now, &ServerKey { is_ack: true, ..key }, &mut Ignore)
-            .context("the ACK is not known")?;
+            .context("the ACK matches no transaction")?;
     }
 
     let key = TransactionKey::from_numbers(Side::Client, serial, method);
     let new = New { key, kind, transport, user: () };
-    layer.request(now, new, Blank, &mut Ignore).context("a transaction of this key is there")?;
-    layer.response(now, key, class, &Blank, &mut Ignore).context("the response is not known")?;
+    layer.request(now, new, Blank, &mut Ignore).context("a transaction with this key exists")?;
+    layer.response(now, key, class, &Blank, &mut Ignore).context("the response matches no transaction")?;
     Ok(())
 }
 

@@ -121,7 +121,7 @@ impl OverloadBench {
             let seconds = settle + counted;
             let load = OfferedLoad::Closed { calls: IN_PROGRESS, seconds };
             let found = generator.play(&targets, load)?.window(settle..seconds).goodput;
-            ensure!(found > 10.0, "{targets:?} takes {found} calls/s, which is no capacity to measure with");
+            ensure!(found > 10.0, "{targets:?} takes {found} calls/s, which is too little to measure");
             Ok(found)
         })
     }

@@ -327,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_simulator_takes_all_models_and_carries_what_is_below_their_capacity() {
+    fn the_simulator_takes_all_models_and_carries_loads_below_their_capacity() {
         for part in [chain(), local()] {
             for (name, simulates) in &part.models {
                 let found = simulates(40.0).expect("a model").at(30.0, 1).window;

@@ -78,12 +78,12 @@ impl Section {
         let figure = self.figure();
         for (index, plot) in self.plots.iter().enumerate() {
             write!(text, "![{}]({pictures}{}.svg)\n\n", plot.title, figure.stem(index))
-                .expect("memory takes all");
+                .expect("writing to memory cannot fail");
         }
         for table in &self.tables {
             let mut shown = crate::report::table(table.header.iter().map(String::as_str));
             shown.add_rows(&table.rows);
-            write!(text, "{shown}\n\n").expect("memory takes all");
+            write!(text, "{shown}\n\n").expect("writing to memory cannot fail");
         }
         text
     }
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_replaces_what_is_between_its_marks_and_nothing_else() {
+    fn a_section_replaces_only_the_text_between_its_marks() {
         let section = Section {
             name: "cells".to_owned(),
             title: "Cells".to_owned(),

@@ -67,7 +67,7 @@ impl Rows {
     fn parse(&self, text: &str) -> Result<Vec<Row>> {
         let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
         let Some(rest) = whole.strip_prefix(&self.header()) else {
-            ensure!(whole.is_empty(), "its columns are others: move it away for a new session");
+            ensure!(whole.is_empty(), "the file has other columns: move it away for a new session");
             return Ok(Vec::new());
         };
         let read = rest.lines().map(|line| self.row(line).with_context(|| line.to_owned()));
@@ -145,9 +145,10 @@ fn lines(run: &[Row]) -> String {
     let mut text = String::new();
     for Row { cell, alternative, round, at, others, values } in run {
         let rows = run.len();
-        write!(text, "{cell};{alternative};{round};{at};{rows};{others:.3}").expect("memory takes all");
+        write!(text, "{cell};{alternative};{round};{at};{rows};{others:.3}")
+            .expect("writing to memory cannot fail");
         for value in values {
-            write!(text, ";{value:.6}").expect("memory takes all");
+            write!(text, ";{value:.6}").expect("writing to memory cannot fail");
         }
         text.push('\n');
     }
@@ -203,7 +204,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn values_are_those_of_a_place_in_the_order_of_rounds() {
+    fn values_of_a_place_are_in_the_order_of_rounds() {
         let rows = rows(&[
             run("c", "a", 1, &[10.0, 11.0]),
             run("c", "a", 0, &[20.0, 21.0]),

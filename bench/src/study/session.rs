@@ -26,26 +26,27 @@ const CALM_WAIT: Duration = Duration::from_mins(2);
 pub(crate) struct StudyArguments {
     #[command(flatten)]
     pub(crate) programs: ProgramPaths,
-    /// Rounds, each with all alternatives in random order. With 0 the file of rows is only printed.
+    /// Number of rounds, each with all alternatives in random order. With 0 the existing rows are only printed.
     #[arg(long, default_value_t = 5)]
     rounds: u32,
-    /// Of the order of runs and of arrivals; each round has arrivals of its own.
+    /// Seed of the order of runs and of the arrivals. Each round has its own arrivals.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// One round of short runs on a machine that may be busy, to see whether all runs; in a folder of its own.
+    /// Makes one round of short runs, on a machine that may be busy, to check that all programs run. Uses a separate
+    /// folder.
     #[arg(long, conflicts_with_all = ["rounds", "record"])]
     pub(crate) quick: bool,
-    /// Only cells whose name has this in it.
+    /// Only cells whose name contains this text.
     #[arg(long, default_value = "")]
     cell: String,
-    /// Only alternatives whose name has this in it.
+    /// Only alternatives whose name contains this text.
     #[arg(long, default_value = "")]
     only: String,
-    /// Rows, pictures and figures found out once are in this folder. A session goes on with the rows that are there;
-    /// move them away for a new one.
+    /// Folder of rows, pictures, and figures that are measured once. A session continues with existing rows. Move them
+    /// away for a new session.
     #[arg(long, default_value = "target/study")]
     out: PathBuf,
-    /// Keeps rows, tables and pictures in the documentation.
+    /// Copies rows, tables and pictures to the documentation.
     #[arg(long)]
     record: bool,
 }
@@ -102,7 +103,7 @@ fn check_session(file: &Path, arguments: &StudyArguments) -> Result<()> {
     let session = format!("seed {}, program {program:032x}\n", arguments.seed);
     match fs::read_to_string(file) {
         Ok(known) if known != session => {
-            bail!("{}: rows there are of another program or seed; move the folder away", file.display())
+            bail!("{}: its rows are of another program or seed; move the folder away", file.display())
         }
         Ok(_) => Ok(()),
         Err(_) => fs::write(file, session).with_context(|| file.display().to_string()),
@@ -141,15 +142,15 @@ impl<'a> Session<'a> {
         for (number, run) in (1..).zip(&runs) {
             let cell = &study.cells[run.cell];
             let alternative = &cell.alternatives[run.alternative];
-            let what = format!("round {}, {}, {}", run.round + 1, cell.name, alternative.name);
+            let label = format!("round {}, {}, {}", run.round + 1, cell.name, alternative.name);
             if !alternative.is_model && !arguments.quick {
                 await_calm()?;
             }
-            let (begun, others) = (Instant::now(), Others::watch()?);
+            let (start, others) = (Instant::now(), Others::watch()?);
             let seed = arguments.seed + u64::from(run.round);
             let mut round =
                 Round { number: run.round, seed, cell: &cell.name, rows: &rows, figures: &mut self.figures };
-            let samples = (alternative.run)(&mut round).with_context(|| what.clone())?;
+            let samples = (alternative.run)(&mut round).with_context(|| label.clone())?;
             if !alternative.is_model {
                 reap_orphans();
             }
@@ -164,8 +165,8 @@ impl<'a> Session<'a> {
             };
             let run_rows: Vec<Row> = samples.iter().map(row).collect();
             let last = run_rows.last().map(|row| line(study, &row.values)).unwrap_or_default();
-            let (of, seconds) = (runs.len(), begun.elapsed().as_secs_f64());
-            eprintln!("{number} of {of}, {seconds:.0} s, others {others:.2}: {what}: {last}");
+            let (of, seconds) = (runs.len(), start.elapsed().as_secs_f64());
+            eprintln!("{number} of {of}, {seconds:.0} s, others {others:.2}: {label}: {last}");
             rows.add(run_rows)?;
         }
         let rows = Rows::open(&file, &columns)?;
@@ -186,15 +187,15 @@ impl<'a> Session<'a> {
 
 /// Waits until no other process uses more than a twentieth of a processor.
 fn await_calm() -> Result<()> {
-    let begun = Instant::now();
+    let start = Instant::now();
     loop {
         let (name, share) = busiest_other(Duration::from_secs(1))?;
         if share <= BUSY_MAX {
             return Ok(());
         }
-        if begun.elapsed() > CALM_WAIT {
+        if start.elapsed() > CALM_WAIT {
             bail!(
-                "{name} takes {:.0} % of a processor: end it and go on, what is measured stays",
+                "{name} takes {:.0} % of a processor: end it, and start again; existing rows are kept",
                 100.0 * share
             );
         }
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_makes_what_is_not_there_yet() {
+    fn a_session_makes_only_the_missing_runs() {
         let scratch = Scratch::new("session").expect("a folder");
         let made = RefCell::new(Vec::new());
         assert!(measure(&arguments(scratch.path(), 2), &made, true).is_err());

@@ -19,13 +19,13 @@ pub struct Arguments {
     /// Calls a second offered to each target.
     #[arg(long, default_value_t = 5_000.0)]
     rate: f64,
-    /// Seconds measured of each target, a round.
+    /// Seconds of measurement of each target in a round.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
     /// Milliseconds from the answer of a call to its BYE.
     #[arg(long, default_value_t = 1_000)]
     hold_ms: u64,
-    /// Microseconds from one burst of calls to the next; 0: calls evenly spaced.
+    /// Microseconds from one burst of calls to the next; 0 spaces the calls evenly.
     #[arg(long, default_value_t = 1_000)]
     burst_us: u64,
 }
@@ -35,7 +35,7 @@ fn call_us(run: &MeasuredRun) -> f64 {
     run.usage.total_ns as f64 / 1e3 / run.outcome.completed().max(1) as f64
 }
 
-/// Ratio of the most to the least calls of a server.
+/// Calls of the server with the most calls, divided by the calls of the server with the fewest calls.
 fn evenness(run: &MeasuredRun) -> f64 {
     let ends = |all: &[u64]| Some((*all.iter().max()? as f64, *all.iter().min()? as f64));
     ends(&run.outcome.invites).map_or(f64::NAN, |(most, least)| most / least)

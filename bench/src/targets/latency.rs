@@ -17,10 +17,10 @@ use crate::study::{Alternative, Cell, Measure, Over, Picture, Round, Samples, Se
 pub struct Arguments {
     #[command(flatten)]
     targets: TargetArguments,
-    /// Calls a second to measure at, the same for all targets, in place of half of each one's saturation rate.
+    /// Calls a second for all targets, instead of half of the saturation rate of each target.
     #[arg(long)]
     rate: Option<f64>,
-    /// Seconds measured of each target, a round.
+    /// Seconds of measurement of each target in a round.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
 }
@@ -58,7 +58,7 @@ fn saturation(setup: &BenchSetup, kind: TargetKind) -> Result<f64> {
     loop {
         let log = generator.run(&target.addresses(), &spinning(rate, STEP))?;
         let limit = if log.late_ns_max > LATE_NS {
-            "the driver could offer no more"
+            "the driver is at its limit"
         } else if log.failed() * 1_000 > log.calls.len() as u64 {
             "more than 1 in 1000 calls failed"
         } else {

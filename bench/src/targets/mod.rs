@@ -84,7 +84,7 @@ struct TiedThreads {
     /// Threads, or receiving processes, of each target. With one, target and driver are tied to a processor each.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Ties the target to processor 1 and the driver to 0, in place of the other way round: one may be quieter.
+    /// Ties the target to processor 1 and the driver to processor 0, instead of the reverse: one may be less disturbed.
     #[arg(long)]
     swap: bool,
 }
@@ -243,13 +243,13 @@ impl BenchTarget {
     }
 
     /// Returns its log so far.
-    pub(crate) fn said(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.scratch.path().join(LOG)).unwrap_or_default()
     }
 
     /// Waits until a call gets through.
     pub(crate) fn await_calls(&mut self, driver: &mut LoadGenerator) -> Result<()> {
-        self.await_call(driver).with_context(|| format!("the target said: {}", self.said()))
+        self.await_call(driver).with_context(|| format!("output of the target: {}", self.log()))
     }
 
     fn await_call(&mut self, driver: &mut LoadGenerator) -> Result<()> {

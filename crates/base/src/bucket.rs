@@ -13,7 +13,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Time in which that many units are refilled.
+    /// Time in which this number of units is refilled.
     fn time_of(self, units: u32) -> Duration {
         Duration::from_nanos(u64::from(units) * 1_000_000_000 / u64::from(self.per_second.max(1)))
     }
@@ -21,8 +21,8 @@ impl Rate {
 
 /// Token bucket, stored as the instant at which it is full again, as in the generic cell rate algorithm (ITU-T I.371).
 ///
-/// A request may cost more than is left, as long as anything is left. The bucket is then overdrawn and lets nothing
-/// pass until it is above zero again. So no request is too large for ever, and the rate holds.
+/// A request may cost more than is left, as long as anything is left. The bucket is then overdrawn, and no request
+/// passes until it is above zero again. So no request is too large for ever, and the rate holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Bucket {
     full_at: Instant,
@@ -34,7 +34,7 @@ impl Bucket {
         self.full_at.saturating_since(now) < rate.time_of(rate.burst)
     }
 
-    /// Takes that many units, even if fewer are left.
+    /// Takes this number of units, even if fewer are left.
     pub fn take(&mut self, now: Instant, rate: Rate, units: u32) {
         self.full_at = self.full_at.max(now) + rate.time_of(units);
     }
@@ -59,7 +59,7 @@ impl Bucket {
 pub struct Buckets(Box<[Bucket]>);
 
 impl Buckets {
-    /// Makes that many full buckets of 8 bytes each.
+    /// Makes `count` full buckets of 8 bytes each.
     pub fn new(count: usize) -> Self {
         Self(vec![Bucket::default(); count.max(1)].into())
     }
@@ -92,26 +92,26 @@ mod tests {
     fn a_burst_and_then_the_rate() {
         let mut bucket = Bucket::default();
         assert_eq!(passes(&mut bucket, 5_000, 1), 20);
-        assert_eq!(passes(&mut bucket, 5_050, 1), 1, "half a unit is some");
+        assert_eq!(passes(&mut bucket, 5_050, 1), 1, "half a unit counts as left");
         assert_eq!(passes(&mut bucket, 5_100, 1), 0);
         assert_eq!(passes(&mut bucket, 6_100, 1), 10);
-        assert_eq!(passes(&mut bucket, 60_000, 1), 20, "no more is saved up");
+        assert_eq!(passes(&mut bucket, 60_000, 1), 20, "the bucket holds no more than the burst");
     }
 
     #[test]
-    fn what_costs_more_than_there_is_passes_and_is_made_up_for() {
+    fn a_request_larger_than_the_rest_passes_and_overdraws_the_bucket() {
         let mut bucket = Bucket::default();
         assert_eq!(passes(&mut bucket, 0, 50), 1);
-        assert_eq!(passes(&mut bucket, 3_000, 50), 0, "30 are owed");
+        assert_eq!(passes(&mut bucket, 3_000, 50), 0, "the bucket is overdrawn by 30 units");
         assert_eq!(passes(&mut bucket, 3_001, 50), 1);
     }
 
     #[test]
-    fn what_is_taken_one_by_one_leaves_one_to_make_up_for() {
+    fn taking_single_units_overdraws_by_one_at_most() {
         let mut bucket = Bucket::default();
         let now = Instant::from_millis(1_000);
         (0..100).for_each(|_| bucket.take_one(now, RATE));
-        assert!(!bucket.has_some(Instant::from_millis(1_100), RATE), "one is owed");
+        assert!(!bucket.has_some(Instant::from_millis(1_100), RATE), "the bucket is overdrawn by one unit");
         assert_eq!(passes(&mut bucket, 1_200, 1), 1);
         let mut other = Bucket::default();
         (0..19).for_each(|_| other.take_one(now, RATE));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_back_was_never_taken() {
+    fn returned_units_can_be_taken_again() {
         let mut bucket = Bucket::default();
         let now = Instant::from_millis(5_000);
         for _ in 0..100 {
@@ -133,11 +133,11 @@ mod tests {
     }
 
     #[test]
-    fn keys_have_buckets_of_their_own() {
+    fn each_key_hash_selects_a_bucket() {
         let mut buckets = Buckets::new(7);
         let now = Instant::from_millis(1);
         buckets.of(1).take(now, RATE, 20);
-        assert!(!buckets.of(8).has_some(now, RATE), "they meet");
+        assert!(!buckets.of(8).has_some(now, RATE), "both hashes select one bucket");
         assert!(buckets.of(9).has_some(now, RATE));
     }
 }

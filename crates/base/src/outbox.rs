@@ -6,7 +6,7 @@ use core::ops::Range;
 /// Message to send; its bytes are a range of [`Outbox::bytes`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// Flow that it leaves by.
+    /// Flow by which the message leaves.
     pub flow: Flow,
     /// Its bytes, as a range of [`Outbox::bytes`].
     pub range: Range<usize>,
@@ -15,7 +15,7 @@ pub struct Transmit {
 /// Bytes of the arena that are kept between batches: a batch of 64 usual messages takes some 100 kB.
 const KEPT: usize = 4 << 20;
 
-/// All effects of a step, in order: messages to send, and events.
+/// All effects of a step: messages to send, and events, each list in order.
 ///
 /// One byte arena holds every message of a batch, so a step allocates nothing once the arena is warm.
 #[derive(Debug)]
@@ -70,17 +70,17 @@ impl<E> Outbox<E> {
         &self.bytes[transmit.range.clone()]
     }
 
-    /// Takes the events out, in order.
+    /// Removes and returns the events, in order.
     pub fn drain_events(&mut self) -> impl Iterator<Item = E> + '_ {
         self.events.drain(..)
     }
 
-    /// Events so far.
+    /// The events so far, in order.
     pub fn events(&self) -> &[E] {
         &self.events
     }
 
-    /// Removes all effects and keeps the memory.
+    /// Removes all effects. Keeps their memory for the next step, of the arena at most 4 MiB.
     pub fn clear(&mut self) {
         self.bytes.clear();
         // One burst of huge messages must not hold its memory for ever.

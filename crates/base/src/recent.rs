@@ -4,8 +4,8 @@ use core::borrow::Borrow;
 use std::collections::BTreeMap;
 
 /// Map of two generations. When the young generation is full, it becomes the old one, and the entries of the old one
-/// are dropped. A use moves an old entry to the young generation. So the last `generation` used entries are always
-/// present, and the map never holds more than twice as many.
+/// are dropped. A use moves an old entry to the young generation. So, unless [`age`](Self::age) is called, the last
+/// `generation` used entries are always present. The map never holds more than `2 * generation` entries.
 #[derive(Clone, Debug)]
 pub struct Recent<K, V> {
     young: BTreeMap<K, V>,
@@ -72,7 +72,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_used_last_is_there_and_memory_is_bounded(
+        fn recently_used_entries_stay_and_memory_is_bounded(
             steps in prop::collection::vec((0..12_u8, any::<bool>()), 0..200),
             generation in 1..6_usize,
         ) {
@@ -86,7 +86,7 @@ mod tests {
                     before.map(|index| used.remove(index));
                     used.push((key, at));
                 } else if let Some(found) = map.get_mut(&key).copied() {
-                    let entry = used.remove(before.expect("it was inserted"));
+                    let entry = used.remove(before.expect("a used key was inserted before"));
                     prop_assert_eq!(entry, (key, found));
                     used.push(entry);
                 }

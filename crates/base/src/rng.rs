@@ -68,7 +68,7 @@ mod tests {
     /// In a sequence that is spread too evenly, such as the multiples of an irrational number, every thousand numbers
     /// hold almost the same share of each tenth. Shares of random numbers vary by the square root of their count.
     #[test]
-    fn numbers_of_things_in_a_row_scatter_as_draws_do() {
+    fn numbers_of_consecutive_things_vary_like_draws() {
         let rng = Rng::from_seed(7);
         assert_eq!(rng.number_of(5), Rng::from_seed(7).number_of(5));
         assert_ne!(rng.number_of(5), Rng::from_seed(8).number_of(5));

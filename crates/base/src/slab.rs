@@ -38,7 +38,8 @@ struct Chunk<T> {
 impl<T> Chunk<T> {
     fn new() -> Self {
         let entries: Box<[Option<T>]> = core::iter::repeat_with(|| None).take(CHUNK).collect();
-        let entries = entries.try_into().unwrap_or_else(|_| unreachable!("it has this length"));
+        let entries =
+            entries.try_into().unwrap_or_else(|_| unreachable!("the vector has the length of the array"));
         let free = Box::new(core::array::from_fn(|at| (CHUNK - 1 - at) as u16));
         Self { entries: Some(entries), free, room: CHUNK }
     }

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 /// Deadline of an empty queue.
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
-/// Void timers that one call of `pop` removes behind the timer it returns. It keeps pace with any mix of timers, since
-/// each transaction or call sets a few, and takes some hundred nanoseconds at most.
+/// Void timers that one call of `pop` removes behind the timer it returns. The limit keeps pace with any mix of timers,
+/// since each transaction or call sets a few, and costs some hundred nanoseconds at most.
 const SWEEP_MAX: usize = 32;
 
 /// Void timers at the front of queues that one call of `pop` passes over, each with its sweep: a thousand timers in

@@ -7,8 +7,8 @@ use core::time::Duration;
 const TICK_BITS: u32 = 20;
 const SLOT_BITS: u32 = 8;
 const SLOTS: usize = 1 << SLOT_BITS;
-/// Four levels of 256 slots reach 2^32 ticks, about 52 days. Later deadlines wait in the last slot and are sorted again
-/// when its turn comes.
+/// Four levels of 256 slots reach 2^32 ticks, about 52 days. Later deadlines wait in the last slot. They are sorted
+/// again when the turn of this slot comes.
 const LEVELS: usize = 4;
 const NONE: u32 = u32::MAX;
 
@@ -36,8 +36,8 @@ pub struct TimerWheel {
     occupied: [[u64; SLOTS / 64]; LEVELS],
     /// The next tick whose slot has not been run.
     now: u64,
-    /// Lower bound of the tick at which a slot has timers to run or to sort again. It is exact after setting a timer.
-    /// After cancelling one it may be too low, which costs one search in vain.
+    /// Lower bound of the tick at which a slot has timers to run or to sort again. The bound is exact after a timer was
+    /// set. After a cancellation it may be too low, which costs one search without a result.
     first: u64,
 }
 

@@ -68,7 +68,7 @@ proptest! {
 }
 
 #[test]
-fn a_timer_that_would_overtake_waits_behind_the_one_before_it() {
+fn a_timer_never_fires_before_the_timer_ahead_of_it_in_its_queue() {
     let mut queues = TimerQueues::new(1);
     queues.set(0, Instant::from_millis(20), 1, 0);
     assert_eq!(queues.set(0, Instant::from_millis(10), 2, 0), Instant::from_millis(20));
@@ -77,13 +77,13 @@ fn a_timer_that_would_overtake_waits_behind_the_one_before_it() {
 }
 
 #[test]
-fn a_look_past_void_timers_is_bounded_and_the_next_one_goes_on() {
+fn a_pop_past_void_timers_is_bounded_and_the_next_pop_continues() {
     const VOID: u32 = 5_000;
     let mut queues = TimerQueues::new(1);
     (0..=VOID).for_each(|place| _ = queues.set(0, Instant::ZERO, place, 0));
     let mut looks = 0;
     let fired = loop {
-        assert_eq!(queues.deadline(), Some(Instant::ZERO), "it is due until it has fired");
+        assert_eq!(queues.deadline(), Some(Instant::ZERO), "a timer is due until it has fired");
         let mut asked = 0;
         let fired = queues.pop(Instant::ZERO, |timer| {
             asked += 1;
@@ -101,7 +101,7 @@ fn a_look_past_void_timers_is_bounded_and_the_next_one_goes_on() {
 }
 
 #[test]
-fn void_timers_behind_the_one_that_fires_wake_nobody() {
+fn void_timers_behind_a_fired_timer_cause_no_wake_up() {
     let mut queues = TimerQueues::new(1);
     for place in 0..20 {
         queues.set(0, Instant::from_millis(u64::from(place)), place, 0);

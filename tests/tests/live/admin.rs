@@ -58,8 +58,8 @@ fn strangers_need_the_token() {
         assert_eq!(status_of(request(address, "GET", open)), 200, "{open}");
         // One response for each connection: otherwise a few strangers with many requests would keep the operator out.
         let mut stream = TcpStream::connect(address).expect("it takes connections");
-        let asked = format!("GET {open} HTTP/1.1\r\nHost: {address}\r\n\r\n").repeat(3);
-        stream.write_all(asked.as_bytes()).expect("it reads");
+        let requests = format!("GET {open} HTTP/1.1\r\nHost: {address}\r\n\r\n").repeat(3);
+        stream.write_all(requests.as_bytes()).expect("it reads");
         let mut answers = Vec::new();
         // Closing with unread requests may reset the connection.
         let _ = stream.read_to_end(&mut answers);

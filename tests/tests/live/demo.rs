@@ -25,8 +25,7 @@ fn the_quick_demo_plays_to_its_end() {
         assert_eq!(row[2], "0", "calls lost: {row:?}");
         assert_eq!(row.len(), 8, "{row:?}");
     }
-    for line in
-        ["  0 new calls lost", " answered calls died with their server", "  0 messages met a wrong server"]
+    for line in ["  0 new calls lost", " answered calls ended by the crash", "  0 messages at a wrong server"]
     {
         assert!(summary.contains(line), "{line:?}: {summary}");
     }
@@ -59,12 +58,12 @@ fn state_moves_between_the_proxies_of_the_demo() {
 /// `sarabande demo elastic --quick` runs to its end and exits with success. No call is lost, servers come and go with
 /// the calls, and the one with a busy neighbour gets fewer calls during that time.
 #[test]
-fn servers_of_the_demo_come_and_go_and_one_is_disturbed() {
+fn servers_of_the_demo_are_started_and_stopped_and_one_is_disturbed() {
     let field = TestSite::new("demo-elastic");
     let (status, output) = Tool::run(&field, &["demo", "elastic", "--quick"]);
     assert!(status.success(), "{status}\n{output}");
     let (story, summary) = output.split_once("In the second half of each phase").expect(&output);
-    let count = |what: &str| story.lines().filter(|line| line.contains(what)).count();
+    let count = |text: &str| story.lines().filter(|line| line.contains(text)).count();
     assert!(count(" is started") >= 4, "for the first calls, and for those that came: {story}");
     assert!(count(" is drained: ") >= 1 && count(" is stopped: ") >= 1, "{story}");
     for line in ["a neighbour takes 85 % of pbx-1's processor", "the neighbour of pbx-1 is gone"] {

@@ -1,23 +1,36 @@
-//! Runs every file of `examples/`: its calls get through, and calls of strangers do not.
+//! Runs every file of `examples/`: its calls get through, and calls of strangers do not. The site of these tests also
+//! runs the blocks of the guide.
 
 use std::fs;
-use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sarabande_tests::{
     Agent, AgentRequest, AnsweringAgent, Authority, CallLoad, Data, NameServer, RunningProxy, SippCaller,
-    StreamClient, TestSite, TlsExchange, path_text, show, status, value,
+    StreamClient, TestSite, TlsExchange, path_text, quoted, show, status, value,
 };
 
 /// A number that routes of the examples send to a pool.
 const NUMBER: &str = "sip:4989123@example.com";
 
 /// A host outside all networks of the examples.
-const STRANGER: u8 = 200;
+pub(super) const STRANGER: u8 = 200;
 
-/// Addresses in the examples and the hosts of the site that replace them, longer ones first.
-const HOSTS: [(&str, u8); 25] = [
+/// The host of a registered user.
+const BOB: u8 = 201;
+
+/// Networks in the examples and the guide, and those of the site that replace them: first host and prefix length.
+const NETWORKS: [(&str, u8, u8); 5] = [
+    ("10.0.0.0/8", 0, 25),
+    ("10.0.0.0/24", 0, 25),
+    ("10.0.0.0/28", 0, 28),
+    ("192.0.2.0/28", 0, 28),
+    ("198.51.100.0/24", 96, 27),
+];
+
+/// Addresses in the examples and the guide, and the hosts of the site that replace them, longer ones first.
+const HOSTS: [(&str, u8); 28] = [
     ("198.51.100.20", 53),
     ("10.0.0.100:", 1),
     ("203.0.113.5", 1),
@@ -35,6 +48,9 @@ const HOSTS: [(&str, u8); 25] = [
     ("10.0.0.3", 13),
     ("10.0.0.4", 14),
     ("10.0.0.9", 1),
+    ("10.0.4.1", 15),
+    ("10.0.4.2", 16),
+    ("10.0.4.3", 17),
     ("10.1.0.1", 31),
     ("10.1.0.2", 32),
     ("10.1.0.3", 33),
@@ -46,15 +62,15 @@ const HOSTS: [(&str, u8); 25] = [
 ];
 
 /// A site with answering servers, and DNS names for some of them.
-struct Site {
+pub(super) struct Site {
     names: NameServer,
     servers: Vec<AnsweringAgent>,
-    // Dropped last, since another test takes the addresses at once.
-    field: TestSite,
+    // Dropped last, because another test may take the addresses at once.
+    pub(super) field: TestSite,
 }
 
 impl Site {
-    fn new(name: &str, servers: &[u8]) -> Self {
+    pub(super) fn new(name: &str, servers: &[u8]) -> Self {
         let field = TestSite::new(&format!("example-{name}"));
         let names = NameServer::start(SocketAddr::new(field.ip(9), 8600));
         let servers = servers.iter().map(|host| AnsweringAgent::start(field.sip(*host), |_| true)).collect();
@@ -67,18 +83,25 @@ impl Site {
     }
 
     fn start_as(&self, example: &str, folder: &str) -> RunningProxy {
-        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
-        let mut text = fs::read_to_string(examples.join(example)).expect("an example");
-        let net = self.field.ip(0);
-        for (network, length) in [("10.0.0.0/8", "0/25"), ("10.0.0.0/24", "0/25"), ("10.0.0.0/28", "0/28")] {
-            let block = net.to_string();
-            text = text.replace(network, &format!("{}{length}", block.strip_suffix('0').expect("host 0")));
+        self.start_text(fs::read_to_string(examples().join(example)).expect("an example"), folder)
+    }
+
+    /// Starts the program with this configuration, with the addresses of the site, in a folder of the site.
+    pub(super) fn start_text(&self, mut text: String, folder: &str) -> RunningProxy {
+        for (network, host, length) in NETWORKS {
+            text = text.replace(network, &format!("{}/{length}", self.field.ip(host)));
         }
-        text = text.replace("198.51.100.0/24", &format!("{}/27", self.field.ip(96)));
         for (address, host) in HOSTS {
             let end = if address.ends_with(':') { ":" } else { "" };
             text = text.replace(address, &format!("{}{end}", self.field.ip(host)));
         }
+        let is_foreign = |word: &&str| word.parse::<Ipv4Addr>().is_ok_and(|address| !address.is_loopback());
+        let words = text.split(|c: char| !c.is_ascii_digit() && c != '.');
+        assert_eq!(
+            words.filter(is_foreign).collect::<Vec<_>>(),
+            [""; 0],
+            "{folder}: addresses without a host"
+        );
         let port = |n| self.field.port(n);
         text = text.replace("[2001:db8::100]:5060", &format!("[::1]:{}", port(1)));
         text = text.replace("[2001:db8::3]", &format!("[::1]:{}", port(3)));
@@ -90,8 +113,9 @@ impl Site {
         }
         let place = self.field.folder().join(folder);
         fs::create_dir_all(&place).expect("the scratch folder can be written");
-        fs::copy(examples.join("users"), place.join("users")).expect("an example");
-        for (digit, key) in ["shared", "kamailio1", "kamailio2", "kamailio3"].into_iter().enumerate() {
+        fs::copy(examples().join("users"), place.join("users")).expect("an example");
+        let keys = ["shared", "kamailio1", "kamailio2", "kamailio3", "new", "site"];
+        for (digit, key) in keys.into_iter().enumerate() {
             fs::write(place.join(key).with_extension("key"), format!("{digit:032x}"))
                 .expect("it can be written");
         }
@@ -118,7 +142,7 @@ impl Site {
     }
 
     /// Makes a call from this host. Returns the address that answered.
-    fn call(&self, host: u8, uri: &str) -> String {
+    pub(super) fn call(&self, host: u8, uri: &str) -> String {
         let request = AgentRequest {
             uri: uri.to_owned(),
             ..AgentRequest::new("INVITE", &format!("call-{host}-{uri}"))
@@ -136,6 +160,23 @@ impl Site {
         assert_eq!(status(&ended), Some(200), "{}", show(&ended));
     }
 
+    /// Runs a SIPp scenario in which this user of `examples/users` logs in from this host.
+    pub(super) fn log_in(&self, scenario: &str, host: u8, user: &str, callee: &str) {
+        let ends = (self.field.sip(host), self.field.sip(1));
+        let contact = ends.0.to_string();
+        let keys = ["-key", "user", user, "-key", "callee", callee, "-key", "contact", &contact];
+        let login = ["-au", user, "-ap", "change me", "-auth_uri", "example.com"];
+        let load = CallLoad { calls: 1, rate: 1, hold_ms: 10 };
+        SippCaller::start(&self.field, scenario, ends, load, &[&keys[..], &login].concat()).finish_clean();
+    }
+
+    /// Registers bob. Alice calls him.
+    pub(super) fn call_user(&self) {
+        self.log_in("uac_register", BOB, "bob", "bob");
+        let _bob = AnsweringAgent::start(self.field.sip(BOB), |_| true);
+        self.log_in("uac_user", STRANGER, "alice", "bob");
+    }
+
     fn name(&self, name: &str, host: u8) {
         self.names.set_addresses(name, &[self.field.ip(host)]);
     }
@@ -145,6 +186,11 @@ impl Site {
         self.name(&target, host);
         self.names.set(name, &[Data::Service { priority: 1, weight: 1, port: 5060, target }]);
     }
+}
+
+/// The folder of the examples.
+pub(super) fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples")
 }
 
 #[test]
@@ -201,18 +247,15 @@ fn users_of_registrars_log_in_and_strangers_call_no_numbers() {
             }
         }
         if example == "browsers.toml" {
-            let keys = ["-key", "user", "alice", "-key", "callee", "4989123", "-key", "contact", "x"];
-            let login = ["-au", "alice", "-ap", "change me", "-auth_uri", NUMBER];
-            let load = CallLoad { calls: 1, rate: 1, hold_ms: 10 };
-            let ends = (site.field.sip(2), site.field.sip(1));
-            SippCaller::start(&site.field, "uac_user", ends, load, &[&keys[..], &login].concat())
-                .finish_clean();
+            site.log_in("uac_user", 2, "alice", "4989123");
+        } else {
+            site.call_user();
         }
     }
 }
 
 #[test]
-fn tls_is_open_to_those_whom_the_example_names() {
+fn tls_is_open_to_the_senders_that_the_example_names() {
     for (example, servers, name) in
         [("tls-edge.toml", &[11, 12][..], "sip.example.com"), ("two-sites-tls.toml", &[31, 32], "north")]
     {
@@ -221,25 +264,46 @@ fn tls_is_open_to_those_whom_the_example_names() {
         let own = authority.issue(name, &format!("DNS:{name}"));
         let _balancer = site.start(example);
         let tls = SocketAddr::new(site.field.ip(1), 5061);
-        let request = AgentRequest { uri: NUMBER.to_owned(), ..AgentRequest::new("OPTIONS", "tls") };
-        let request = show(&request.bytes(site.field.sip(2))).replace("SIP/2.0/UDP", "SIP/2.0/TLS");
-        let shows = ["-cert", path_text(&own.chain), "-key", path_text(&own.key)];
-        assert!(TlsExchange::with(&site.field, tls, &shows, request.as_bytes()).is_answered());
-        let without = TlsExchange::with(&site.field, tls, &[], request.as_bytes());
-        assert_eq!(without.is_answered(), example == "tls-edge.toml", "{without:?}");
+        let invite = |call_id, shown: &[&str]| {
+            let invite = AgentRequest { uri: NUMBER.to_owned(), ..AgentRequest::new("INVITE", call_id) };
+            let invite = show(&invite.bytes(site.field.sip(2))).replace("SIP/2.0/UDP", "SIP/2.0/TLS");
+            TlsExchange::with(&site.field, tls, shown, invite.as_bytes()).is_answered()
+        };
+        assert!(invite("shown", &["-cert", path_text(&own.chain), "-key", path_text(&own.key)]));
+        assert_eq!(invite("without", &[]), example == "tls-edge.toml");
         site.call(2, NUMBER);
     }
 }
 
 #[test]
-fn connections_behind_a_load_balancer_say_whose_they_are() {
+fn sites_call_each_other_over_tls() {
+    let site = Site::new("sites-tls", &[33]);
+    let authority = Authority::new(&site.field, "authority");
+    authority.issue("north", "DNS:north");
+    let own = authority.issue("south", "DNS:south.example.com");
+    let files = [own.chain, own.key].map(|path| quoted(&path.display()));
+    let tables = format!(
+        "[tls]\ncertificates = [{{ chain = {}, key = {} }}]\n[pool.servers]\nmembers = [\"{}\"]\n",
+        files[0],
+        files[1],
+        site.field.sip(33)
+    );
+    let listen = format!("tls = [\"{}:5061\"]", site.field.ip(62));
+    let _south = RunningProxy::listening(&site.field, 62, 1, &listen, &tables);
+    site.name("south.example.com", 62);
+    let _north = site.start("two-sites-tls.toml");
+    assert!(site.call(2, "sip:2@example.com").contains(&site.field.ip(33).to_string()));
+}
+
+#[test]
+fn connections_behind_a_load_balancer_carry_the_address_of_the_client() {
     let site = Site::new("proxy-protocol", &[11, 12]);
     let _balancer = site.start("proxy-protocol.toml");
     let connect = |host| StreamClient::connect(site.field.ip(host), site.field.sip(1));
     let header = format!("PROXY TCP4 192.0.2.77 {} 40000 5060\r\n", site.field.ip(1));
     let mut through = connect(61);
     through.send(header.as_bytes()).expect("it is taken");
-    assert_eq!(through.ask(&AgentRequest::new("OPTIONS", "through")), 200);
+    assert_eq!(through.ask(&AgentRequest::new("INVITE", "through")), 200);
     let mut stranger = connect(STRANGER);
     let _ = stranger.send(header.as_bytes());
     stranger.wait_until_closed();
@@ -261,7 +325,7 @@ fn ipv4_and_ipv6_reach_each_other() {
 }
 
 #[test]
-fn sites_have_their_numbers_and_scanners_hear_nothing() {
+fn sites_have_their_numbers_and_scanners_get_no_response() {
     let site = Site::new("sites", &[31, 32, 33, 41, 42]);
     let _balancer = site.start("several-sites.toml");
     let at = |hosts: &[u8], contact: &str| {
@@ -291,7 +355,7 @@ fn media_servers_are_called_by_their_networks_and_call_out() {
 }
 
 #[test]
-fn carriers_are_for_our_own_networks() {
+fn carriers_take_calls_of_the_own_networks_only() {
     let site = Site::new("carriers", &[51, 52, 53, 54]);
     site.service("_sip._udp.cheap.example.net", 54);
     let _balancer = site.start("carrier-failover.toml");
@@ -308,8 +372,7 @@ fn carriers_are_for_our_own_networks() {
 #[test]
 fn each_example_is_here() {
     let here = include_str!("examples.rs");
-    let examples = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples")).expect("a folder");
-    let paths = examples.map(|entry| entry.expect("an entry").path());
+    let paths = fs::read_dir(examples()).expect("a folder").map(|entry| entry.expect("an entry").path());
     let files = paths.filter(|path| path.extension().is_some_and(|extension| extension == "toml"));
     let names = files.map(|path| path_text(path.file_name().expect("a file").as_ref()).to_owned());
     let runs = names.filter(|name| !name.starts_with("topology"));

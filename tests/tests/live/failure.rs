@@ -92,7 +92,7 @@ fn unanswered_invites_move_away_from_a_hung_server() {
     let load = CallLoad { calls: 90, rate: 100, hold_ms: 100 };
     let stats = SippCaller::plain(&field, (field.sip(2), balancer.address()), load).finish_clean();
     let given = balancer.member(hung.address()).expect("a hung server stays a member").assigned;
-    assert!(given > 0, "no call was given to the hung server: nothing is shown ({stats:?})");
+    assert!(given > 0, "no call went to the hung server, so the test shows nothing ({stats:?})");
     balancer.wait_until_idle();
     finish_clean(servers, load.calls);
 }

@@ -73,7 +73,7 @@ impl Scene {
 
     /// Waits until this many connections were closed for this reason. The neighbour must still be served.
     fn closes(&mut self, reason: &str, count: u64) {
-        until(&format!("{count} ended for {reason}"), || {
+        until(&format!("{count} connections closed for {reason}"), || {
             (self.balancer.closed(reason) >= count).then_some(())
         });
         assert_eq!(self.balancer.closed(reason), count, "{reason}");
@@ -96,7 +96,7 @@ fn options(client: &StreamClient, call_id: &str) -> Vec<u8> {
 /// Stalled messages, messages byte by byte, garbage, stalled TLS handshakes, resets, and finally requests whose
 /// responses are not read.
 #[test]
-fn who_breaks_the_rules_is_cut_off_and_disturbs_nobody() {
+fn clients_that_break_rules_are_disconnected_and_affect_no_other() {
     const RESETS: u64 = 2 * MOST_PER_ADDRESS as u64;
     let mut scene = Scene::new("hostile", 0, "");
     let mut silent = scene.attacker();
@@ -129,10 +129,10 @@ fn who_breaks_the_rules_is_cut_off_and_disturbs_nobody() {
     }
 
     // No TLS, the beginning of a ClientHello, and no bytes at all.
-    let [mut garbage, mut begun, mut nothing] = [(); 3].map(|()| scene.attacker_over_tls());
+    let [mut garbage, mut incomplete, mut nothing] = [(); 3].map(|()| scene.attacker_over_tls());
     garbage.send(b"OPTIONS sip:b@x SIP/2.0\r\nl: 0\r\n\r\n").expect("it is open");
-    begun.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03").expect("it is open");
-    for client in [&mut garbage, &mut begun, &mut nothing] {
+    incomplete.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03").expect("it is open");
+    for client in [&mut garbage, &mut incomplete, &mut nothing] {
         client.wait_until_closed();
     }
     scene.closes("tls", 1);
@@ -146,7 +146,7 @@ fn who_breaks_the_rules_is_cut_off_and_disturbs_nobody() {
         let cut = if round % 2 == 0 { text.len() / 2 } else { text.len() };
         client.send(&text[..cut]).expect("it is open");
         client.reset();
-        until("it is forgotten", || (scene.balancer.closed("error") > round).then_some(()));
+        until("the connection is closed", || (scene.balancer.closed("error") > round).then_some(()));
     }
     scene.closes("error", RESETS);
 
@@ -186,7 +186,7 @@ fn one_address_has_its_share_of_connections() {
 
 /// The access list applies before TLS, and to clients that send nothing.
 #[test]
-fn who_may_not_send_may_not_connect_and_nobody_too_often() {
+fn denied_clients_may_not_connect_and_others_not_too_often() {
     let mut scene = Scene::new("denied", 0, ", deny = [\"ATTACKER\"]");
     scene.attacker().wait_until_closed();
     scene.attacker_over_tls().wait_until_closed();

@@ -8,8 +8,8 @@ use std::process::Stdio;
 use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
 use rustix::pipe::fcntl_getpipe_size;
 use sarabande_tests::{
-    Agent, AgentRequest, AnsweringAgent, CallLoad, RunningBalancer, SippCaller, SippServer, TestSettings,
-    TestSite, status, until,
+    Agent, AgentRequest, AnsweringAgent, CallLoad, RunningBalancer, SippCaller, SippServer, StreamClient,
+    TestSettings, TestSite, status, until,
 };
 
 use super::{SERVERS, SOME, finish_clean, servers};
@@ -38,7 +38,7 @@ fn stops(mut balancer: RunningBalancer) {
 
 /// Each write fails as on a full disk (ENOSPC, full(4)).
 #[test]
-fn a_full_disk_kills_nobody() {
+fn a_full_disk_does_not_stop_the_balancer() {
     let field = TestSite::new("log-full");
     let full = File::options().write(true).open("/dev/full").expect("every Linux has it");
     let balancer = works_without_its_log(&field, full.into());
@@ -48,7 +48,7 @@ fn a_full_disk_kills_nobody() {
 
 /// The reader of the log has gone.
 #[test]
-fn a_closed_pipe_kills_nobody() {
+fn a_closed_log_pipe_does_not_stop_the_balancer() {
     let field = TestSite::new("log-closed");
     let (reader, writer) = pipe().expect("a pipe can be made");
     drop(reader);
@@ -67,7 +67,7 @@ fn full_pipe() -> (PipeReader, PipeWriter) {
 
 /// The reader of the log hangs: calls, the admin interface and the stop still work.
 #[test]
-fn a_reader_that_stalls_blocks_nobody() {
+fn a_stalled_log_reader_does_not_block_the_balancer() {
     let field = TestSite::new("log-stalled");
     let (_reader, writer) = full_pipe();
     stops(works_without_its_log(&field, writer.into()));
@@ -75,7 +75,7 @@ fn a_reader_that_stalls_blocks_nobody() {
 
 /// The reader of the log goes away and another one comes: logging continues, and the number of lost lines is logged.
 #[test]
-fn the_log_says_what_was_lost() {
+fn the_log_reports_the_number_of_lost_lines() {
     let field = TestSite::new("log-back");
     let _server = SippServer::plain(&field, 11);
     let path = field.folder().join("log.fifo");
@@ -95,19 +95,19 @@ fn the_log_says_what_was_lost() {
     });
     let mut reader = read();
     let mut text = Vec::new();
-    until("the log says what was lost", || {
+    until("the log reports lost lines", || {
         balancer.post("/api/reload");
         // An empty pipe is an error too.
         let _ = reader.read_to_end(&mut text);
-        String::from_utf8_lossy(&text).contains("lines of the log were lost").then_some(())
+        String::from_utf8_lossy(&text).contains("log lines were lost").then_some(())
     });
     let text = String::from_utf8_lossy(&text);
-    assert!(text.contains("configuration reloaded"), "what comes after them is written: {text}");
+    assert!(text.contains("configuration reloaded"), "later lines are written: {text}");
 }
 
 /// The file has reached its size limit (`ulimit -f`), and may grow again later.
 #[test]
-fn a_limit_of_file_sizes_kills_nobody() {
+fn a_file_size_limit_does_not_stop_the_balancer() {
     let field = TestSite::new("log-limit");
     let _server = SippServer::plain(&field, 11);
     let mut balancer = RunningBalancer::launch(&field, TestSettings::new(&field, &[11]));
@@ -117,16 +117,16 @@ fn a_limit_of_file_sizes_kills_nobody() {
         (balancer.metric("sarabande_log_lines_lost_total") > 0.0).then_some(())
     });
     balancer.limit_files(None);
-    until("the log says what was lost", || {
+    until("the log reports lost lines", || {
         balancer.post("/api/reload");
-        balancer.log().contains("lines of the log were lost").then_some(())
+        balancer.log().contains("log lines were lost").then_some(())
     });
     assert_eq!(balancer.ended(), None);
 }
 
 /// Every call is answered 503: the log says so, but not for each call.
 #[test]
-fn one_cause_fills_no_log() {
+fn a_repeated_cause_is_logged_rarely() {
     let field = TestSite::new("log-flood");
     let unwell = |message: &[u8]| Some(if is_invite(message) { "503 Unwell" } else { "200 OK" });
     let _server = AnsweringAgent::saying(field.sip(11), unwell);
@@ -140,14 +140,15 @@ fn one_cause_fills_no_log() {
 }
 
 /// The log says that no member is left, and that calls are refused for it. At level `debug` it gives the reason of each
-/// failed call.
+/// failed call and each failed connection.
 #[test]
-fn the_log_says_why_calls_fail() {
+fn the_log_says_why_calls_and_connections_fail() {
     let field = TestSite::new("log-debug");
     let decline = |message: &[u8]| Some(if is_invite(message) { "603 Decline" } else { "200 OK" });
     let server = AnsweringAgent::saying(field.sip(11), decline);
     let mut settings = TestSettings::new(&field, &[11]);
     settings.log = vec!["level = \"debug\""];
+    settings.listen_more.push(format!("tcp = [\"{}\"]", field.sip(1)));
     let balancer = RunningBalancer::start(&field, settings);
     let agent = Agent::bind(field.sip(2));
     let call = |call_id: &str, lines: &[&str]| {
@@ -156,20 +157,28 @@ fn the_log_says_why_calls_fail() {
         agent.send(balancer.address(), &invite.bytes(agent.address()));
         status(&agent.final_response(call_id))
     };
-    let says = |parts: &[&str]| {
-        let says = |line: &str| parts.iter().all(|part| line.contains(part));
-        until(&format!("a line with {parts:?}"), || balancer.log().lines().any(says).then_some(()));
+    let has_line = |parts: &[&str]| {
+        let has_line = |line: &str| parts.iter().all(|part| line.contains(part));
+        until(&format!("a line with {parts:?}"), || balancer.log().lines().any(has_line).then_some(()));
     };
     assert_eq!(call("declined", &[]), Some(603));
-    says(&["DEBUG answered there: 603", "INVITE", "declined", &format!("from={}", field.sip(11))]);
+    has_line(&[
+        "DEBUG answered by the next hop: 603",
+        "INVITE",
+        "declined",
+        &format!("from={}", field.sip(11)),
+    ]);
     assert_eq!(call("extended", &["Proxy-Require: nothing-known"]), Some(420));
-    says(&["DEBUG answered here: 420 Bad Extension", "extended", &format!("from={}", agent.address())]);
+    has_line(&["DEBUG answered here: 420 Bad Extension", "extended", &format!("from={}", agent.address())]);
+    let mut client = StreamClient::connect(field.ip(2), field.sip(1));
+    client.send(b"no SIP\r\n").expect("it is connected");
+    has_line(&["DEBUG the bytes do not begin like a SIP message", &format!("from={}", client.address())]);
     drop(server);
     until("the member is dead", || balancer.members().iter().all(|m| !m.accepting).then_some(()));
-    says(&["ERROR no member is alive"]);
+    has_line(&["ERROR no member is alive"]);
     assert_eq!(call("homeless", &[]), Some(503));
-    says(&["ERROR no member takes new calls", &format!("{} unreachable", field.sip(11))]);
-    says(&["DEBUG answered here: 503 No Server Available", "homeless"]);
+    has_line(&["ERROR no member takes new calls", &format!("{} unreachable", field.sip(11))]);
+    has_line(&["DEBUG answered here: 503 No Server Available", "homeless"]);
 }
 
 fn is_invite(message: &[u8]) -> bool {

@@ -50,8 +50,8 @@ fn a_proxy_is_measured_over_udp() {
         let options = ["--server", &address, "--read", file, "--pair", pairing];
         RunningMonitor::run(&field, name, &options)
     };
-    let (measured, said) = read("read", "invite");
-    assert_eq!(said, "");
+    let (measured, errors) = read("read", "invite");
+    assert_eq!(errors, "");
     check(&measured, invites);
     check(&read("read-final", "final:BYE").0, LOAD.calls);
     check(&read("read-header", "header:Call-ID").0, LOAD.calls);
@@ -70,8 +70,8 @@ fn a_proxy_is_measured_over_tcp() {
     SippCaller::over_tcp(&field, (field.sip(2), proxy.address()), LOAD).finish_clean();
     assert_eq!(server.finish_clean().calls(), LOAD.calls);
     check(&monitor.finish(), LOAD.calls);
-    let (measured, said) = RunningMonitor::run(&field, "read", &["--server", &address, "--read", file]);
-    assert_eq!(said, "");
+    let (measured, errors) = RunningMonitor::run(&field, "read", &["--server", &address, "--read", file]);
+    assert_eq!(errors, "");
     check(&measured, LOAD.calls);
 }
 
@@ -94,18 +94,18 @@ fn a_proxy_is_measured_by_hep() {
 
 /// Errors are reported with a remedy.
 #[test]
-fn what_cannot_be_measured_is_told() {
+fn impossible_measurements_are_reported() {
     let field = TestSite::new("monitor-errors");
-    let told = |name: &str, options: &[&str]| RunningMonitor::run(&field, name, options).1;
+    let errors_of = |name: &str, options: &[&str]| RunningMonitor::run(&field, name, options).1;
     let server = ["--server", "127.0.0.1:5060"];
-    let no_interface = told("interface", &[&server[..], &["--interface", "nowhere0"]].concat());
+    let no_interface = errors_of("interface", &[&server[..], &["--interface", "nowhere0"]].concat());
     assert!(no_interface.contains("no interface nowhere0"), "{no_interface}");
-    let nobody = told("nobody", &["--port", "1"]);
-    assert!(nobody.contains("nothing listens at port 1") && nobody.contains("--server"), "{nobody}");
-    let no_file = told("file", &[&server[..], &["--read", "/nowhere.pcap"]].concat());
+    let no_server = errors_of("no_server", &["--port", "1"]);
+    assert!(no_server.contains("nothing listens at port 1") && no_server.contains("--server"), "{no_server}");
+    let no_file = errors_of("file", &[&server[..], &["--read", "/nowhere.pcap"]].concat());
     assert!(no_file.contains("/nowhere.pcap: cannot be opened"), "{no_file}");
-    let no_capture = told("no-capture", &[&server[..], &["--read", "/proc/self/status"]].concat());
-    assert!(no_capture.contains("no capture file"), "{no_capture}");
-    let whose = told("whose", &["--read", "/nowhere.pcap"]);
-    assert!(whose.contains("--server"), "{whose}");
+    let no_capture = errors_of("no-capture", &[&server[..], &["--read", "/proc/self/status"]].concat());
+    assert!(no_capture.contains("not a capture file"), "{no_capture}");
+    let no_owner = errors_of("no-owner", &["--read", "/nowhere.pcap"]);
+    assert!(no_owner.contains("--server"), "{no_owner}");
 }

@@ -60,8 +60,11 @@ fn members_join_and_leave_by_dns_under_load() {
     let gone = || balancer.member(leaving).filter(|member| member.state == "removed");
     let calls = until("the old address is no member", gone).assigned;
     after_more(&balancer, joining, 30);
-    assert_eq!(gone().map(|member| member.assigned), Some(calls), "new calls for one that left");
-    assert!(balancer.member(service).is_some_and(|member| member.accepting), "no answer is no news");
+    assert_eq!(gone().map(|member| member.assigned), Some(calls), "a removed member got new calls");
+    assert!(
+        balancer.member(service).is_some_and(|member| member.accepting),
+        "without an answer the member stays"
+    );
 
     let other = name_server(&field, 54);
     other.set_addresses("pool.test", &[leaving.ip(), staying.ip()]);
@@ -120,7 +123,10 @@ fn a_callee_hangs_up_on_a_caller_with_a_name() {
         SippCaller::start(&field, "uac_callee_bye", ends, SOME, &["-key", "contact", contact]).finish_clean();
     }
     let metrics = balancer.get("/metrics");
-    assert!(!metrics.contains("reason=\"unresolved\"} 0\n"), "the first requests had to wait: {metrics}");
+    assert!(
+        !metrics.contains("reason=\"unresolved\"} 0\n"),
+        "the first requests waited for the DNS: {metrics}"
+    );
     balancer.wait_until_idle();
     finish_clean(servers, contacts.len() as u64 * SOME.calls);
 }
@@ -128,7 +134,7 @@ fn a_callee_hangs_up_on_a_caller_with_a_name() {
 /// RFC 3263 §4.1: a member sends a request to a domain. Its NAPTR record selects TCP, although there is an SRV record
 /// for UDP too.
 #[test]
-fn the_dns_says_over_what_a_domain_is_reached() {
+fn the_dns_selects_the_transport_to_a_domain() {
     let field = TestSite::new("naptr");
     let (member, far) = (Agent::bind(field.sip(11)), field.sip(4));
     let listener = std::net::TcpListener::bind(far).expect("the address is free");

@@ -40,7 +40,7 @@ fn a_member_that_fails_at_once_does_not_get_the_calls() {
 /// One of three answers OPTIONS but no INVITE. Each of its calls is answered by another member after `invite_timeout`,
 /// until it is ejected.
 #[test]
-fn a_member_that_hangs_costs_a_moment_and_is_ejected() {
+fn a_hung_member_delays_calls_briefly_and_is_ejected() {
     let field = TestSite::new("outlier-silent");
     let hosts = [11, 12, 13];
     let _members = hosts.map(|host| {

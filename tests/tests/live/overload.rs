@@ -56,7 +56,7 @@ fn slow_server(field: &TestSite, host: u8, takes: Duration) -> (AnsweringAgent, 
     let server = AnsweringAgent::start(field.sip(host), move |message| {
         if message.starts_with(b"INVITE ") {
             std::thread::sleep(takes);
-            noted.lock().expect("nobody panics").extend(value(message, "Call-ID"));
+            noted.lock().expect("no thread panics while it holds the lock").extend(value(message, "Call-ID"));
         }
         true
     });
@@ -66,7 +66,7 @@ fn slow_server(field: &TestSite, host: u8, takes: Duration) -> (AnsweringAgent, 
 /// A server without overload control gets four times its capacity. Excess calls are refused in front of it and never
 /// reach it. Each admitted call is answered.
 #[test]
-fn a_slow_server_gets_what_it_can_do_and_the_rest_is_refused_in_front_of_it() {
+fn excess_calls_of_a_slow_server_are_refused_in_front_of_it() {
     let field = TestSite::new("overload-member");
     let (_server, seen) = slow_server(&field, 11, Duration::from_millis(20));
     let mut settings = TestSettings::new(&field, &[11]);
@@ -84,7 +84,7 @@ fn a_slow_server_gets_what_it_can_do_and_the_rest_is_refused_in_front_of_it() {
     let refused = balancer.metric("sarabande_pool_refused_total{pool=\"servers\",limit=\"limit\"}") as u64;
     assert_eq!((stats.failed, stats.successful), (refused, many.calls - refused), "{stats:?}");
     assert!(refused > many.calls / 4, "{refused}");
-    let calls = seen.lock().expect("nobody panics").len() as u64;
+    let calls = seen.lock().expect("no thread panics while it holds the lock").len() as u64;
     assert_eq!(calls, few.calls + stats.successful, "no refused call has reached it");
     assert!(
         balancer.log().contains("every member that takes new calls is at its limit"),

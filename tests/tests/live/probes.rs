@@ -28,7 +28,7 @@ fn a_member_over_tls_is_probed_over_tls() {
     let own = format!("IP:{}", field.ip(11));
     let stranger = Authority::new(&field, "stranger").issue("stranger", &own);
     let bad = [
-        (stranger, "its certificate is signed by nobody whom [tls] authorities has".to_owned()),
+        (stranger, "its certificate is not signed by an authority in [tls] authorities".to_owned()),
         (authority.issue_expired("expired", &own), "its certificate has expired".to_owned()),
         (
             authority.issue("else", "DNS:else.example.com"),
@@ -51,7 +51,7 @@ fn a_member_over_tls_is_probed_over_tls() {
 /// All were dead, and one is back: the others are probed at once. Their next probes are an hour away, so one member
 /// would otherwise have all calls for as long.
 #[test]
-fn when_the_first_of_all_is_back_the_others_are_asked() {
+fn after_the_first_member_is_back_the_others_are_probed_at_once() {
     let field = TestSite::new("probe-revival");
     let hosts = [11, 12, 13];
     let mut settings = TestSettings::new(&field, &hosts);

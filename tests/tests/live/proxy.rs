@@ -53,7 +53,7 @@ fn plain_calls_pass_a_chain() {
 fn a_cancelled_call_ends_at_every_hop() {
     for proxy in between("cancel", "uas_cancel_chain", SOME) {
         assert_eq!(proxy.figure("forwarded_total"), SOME.calls);
-        assert_eq!(proxy.figure("stateless_total"), 0, "an ACK to a failure goes no further than a hop");
+        assert_eq!(proxy.figure("stateless_total"), 0, "an ACK to a failure is not forwarded");
     }
 }
 
@@ -110,9 +110,7 @@ fn a_dead_next_hop_is_passed_by() {
     let admin = format!("http://{}", proxy.admin());
     let (status, shown) = Tool::run(&field, &["status", "--admin", &admin]);
     assert!(status.success(), "{shown}");
-    for line in
-        ["12:5060 failed, gets none while others live", "11:5060 in use", "proxy, new calls are taken"]
-    {
+    for line in ["12:5060 failed, unused while others work", "11:5060 in use", "proxy, new calls are taken"] {
         assert!(shown.contains(line), "{line:?} in {shown}");
     }
     assert!(proxy.get("/metrics").contains("\nsarabande_proxy_hop_resting{hop="));
@@ -158,7 +156,7 @@ fn a_closed_port_is_known_to_all_threads() {
         let shown = proxy.get("/api/proxy");
         let dead = format!("{{\"address\":\"{}\",\"resting\":true}}", field.sip(12));
         assert!(shown.contains(&dead), "{dead} in {shown}");
-        assert!(proxy.log().contains("member is unreachable: it is asked last"), "{}", proxy.log());
+        assert!(proxy.log().contains("member is unreachable: it is tried last"), "{}", proxy.log());
     }
 }
 

@@ -38,7 +38,7 @@ fn a_burst_waits_for_its_turn() {
 
 /// More calls than servers take while calls may wait: the excess is refused, and all others succeed.
 #[test]
-fn what_nobody_has_room_for_is_refused() {
+fn excess_calls_are_refused_after_the_wait() {
     let field = TestSite::new("queue-full");
     let servers = servers(&field, "uas_direct", &SERVERS);
     let queue = "source = \"fixed\", capacity = 10";
@@ -58,7 +58,7 @@ fn what_nobody_has_room_for_is_refused() {
 /// A server hangs, and probes are off. It gets a call now and then, which goes to another server before its caller
 /// would retransmit.
 #[test]
-fn a_server_that_stands_still_costs_no_call() {
+fn a_hung_server_costs_no_call() {
     let field = TestSite::new("queue-still");
     let mut servers = servers(&field, "uas_direct", &SERVERS);
     let queue = "source = \"fixed\", capacity = 100";
@@ -85,7 +85,7 @@ const KEY: &str = "000102030405060708090a0b0c0d0e0f";
 /// Three Kamailio servers, each with a monitor that announces its capacity. While two of the monitors are dead,
 /// operators are told, and response times show that the servers are fine. No call is lost.
 #[test]
-fn monitors_say_what_servers_take() {
+fn monitors_announce_the_capacities_of_servers() {
     let field = TestSite::new("queue-monitors");
     let answers = SippServer::plain(&field, 21);
     let proxies = SERVERS.map(|host| KamailioProxy::start(&field, host, answers.address()));
@@ -105,7 +105,7 @@ fn monitors_say_what_servers_take() {
     let of = |name: &str, host: u8| {
         balancer.metric(&format!("sarabande_{name}{{pool=\"servers\",member=\"{}\"}}", field.sip(host)))
     };
-    until("all have announced something", || {
+    until("all monitors have announced a capacity", || {
         (balancer.get("/api/capacity").matches("capacity_now").count() == SERVERS.len()).then_some(())
     });
     let capacities = || SERVERS.map(|host| of("queue_capacity", host) as u64);
@@ -116,12 +116,12 @@ fn monitors_say_what_servers_take() {
     let caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), load);
     drop(monitors.drain(..2));
     let degraded = || balancer.get("/api/health").matches("has fallen silent").count();
-    until("it is told that they are silent", || (degraded() == 2).then_some(()));
+    until("the silent monitors are reported", || (degraded() == 2).then_some(()));
     assert_eq!(SERVERS.map(|host| of("queue_member_silent", host) as u64), [1, 1, 0]);
-    assert!(capacities().iter().all(|capacity| *capacity >= 50), "none is slow");
+    assert!(capacities().iter().all(|capacity| *capacity >= 50), "no server is slow");
     assert!(balancer.log().contains("monitors have fallen silent"), "{}", balancer.log());
     monitors.extend((0..2).map(|at| monitor(&format!("again{at}"), &proxies[at])));
-    until("they are heard again", || (degraded() == 0).then_some(()));
+    until("the monitors are not silent any more", || (degraded() == 0).then_some(()));
     assert!(SERVERS.iter().all(|host| of("queue_capacity", *host) >= 50.0));
     caller.finish_clean();
     balancer.wait_until_idle();

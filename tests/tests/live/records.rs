@@ -42,8 +42,8 @@ fn each_call_has_one_record() {
     assert_eq!((all.len() as u64, texts(&all, "id").len() as u64), (load.calls, load.calls));
     assert!(file.with_extension("jsonl.1").exists(), "300 records are more than 64 KiB");
     for record in &all {
-        let told: Vec<_> = ["event", "cause", "ended_by", "pool"].map(|key| record[key].as_str()).into();
-        assert_eq!(told, [Some("ended"), Some("bye"), Some("caller"), Some("proxy")], "{record}");
+        let shown: Vec<_> = ["event", "cause", "ended_by", "pool"].map(|key| record[key].as_str()).into();
+        assert_eq!(shown, [Some("ended"), Some("bye"), Some("caller"), Some("proxy")], "{record}");
         assert_eq!(record["peer"], field.sip(11).to_string());
         let times = ["started", "rang", "answered", "ended"].map(|key| record[key].as_str());
         assert!(times.iter().all(Option::is_some) && times.is_sorted(), "{record}");
@@ -97,7 +97,9 @@ fn a_database_gets_each_record_once() {
     std::thread::sleep(Duration::from_millis(700));
     database.kill();
     caller.finish_clean();
-    until("the trouble is seen", || proxy.get("/api/proxy").contains("records_trouble\":\"").then_some(()));
+    until("the outage is reported", || {
+        proxy.get("/api/proxy").contains("records_trouble\":\"").then_some(())
+    });
     // Pending records are not lost with the process.
     proxy.kill_and_restart();
     database.restart();

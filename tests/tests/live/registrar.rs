@@ -163,7 +163,7 @@ fn sipsak_registers() {
     assert!(register(PASSWORD));
     assert!(!register("guess"));
     // The log names the user, not the attempted password.
-    let log = sarabande_tests::until("the log tells of it", || {
+    let log = sarabande_tests::until("the log reports the wrong password", || {
         Some(proxy.log()).filter(|log| log.contains("wrong password"))
     });
     let line = log.lines().find(|line| line.contains("wrong password")).expect("it was found");
@@ -232,7 +232,7 @@ fn no_acknowledged_registration_is_lost() {
 
 /// Killed while registrations arrive, it keeps all acknowledged ones.
 #[test]
-fn killed_under_load_it_keeps_its_word() {
+fn a_registrar_killed_under_load_keeps_acknowledged_registrations() {
     let field = TestSite::new("registrar-load");
     let mut proxy = RunningProxy::of(&field, 1, 2, OPEN);
     let agent = Agent::bind(field.sip(2));
@@ -278,10 +278,10 @@ fn two_proxies_share_bindings() {
         let health: Value = serde_json::from_str(&reply.body).expect("JSON");
         (reply.status, health["reasons"].clone())
     };
-    let (status_of_health, told) = health();
+    let (status_of_health, output) = health();
     let start = "[\"registrations and calls to users fail: the store of registrations (redis) is down: ";
-    assert_eq!(status_of_health, 503, "it has nothing but its users");
-    assert!(told.to_string().starts_with(start), "{told}");
+    assert_eq!(status_of_health, 503, "without its users the server is unhealthy");
+    assert!(output.to_string().starts_with(start), "{output}");
     redis.restart();
     let mut cseq = 1;
     for proxy in [&one, &other] {
@@ -321,17 +321,17 @@ fn an_operator_lists_and_removes_contacts() {
             (status.code(), new)
         };
         let explain = ["explain", "--uri", "sip:bob@example.com"];
-        let (code, told) = tool(&explain);
-        assert!(code == Some(0) && told.starts_with("goes to  2 contacts of bob@example.com"), "{told}");
+        let (code, output) = tool(&explain);
+        assert!(code == Some(0) && output.starts_with("goes to  2 contacts of bob@example.com"), "{output}");
         let mut run = |more: &[&str]| tool(&[&["registrations", "bob@example.com"][..], more].concat());
         let [kept, removed] = phones.each_ref().map(|phone| format!("sip:bob@{}", phone.address()));
         let (code, listed) = run(&[]);
         assert!(code == Some(0) && listed.contains(&kept) && listed.contains(&removed), "{store}: {listed}");
         assert!(listed.lines().all(|line| line.chars().count() <= 80), "{listed}");
-        let (code, told) = run(&["--remove", "--contact", &removed]);
+        let (code, output) = run(&["--remove", "--contact", &removed]);
         assert!(
-            code == Some(0) && told.starts_with("bob@example.com: 1 contact removed, 1 left\n"),
-            "{told}"
+            code == Some(0) && output.starts_with("bob@example.com: 1 contact removed, 1 left\n"),
+            "{output}"
         );
         assert_eq!(run(&["--remove", "--contact", &removed]).0, Some(4), "it is gone");
         let caller = Agent::bind(field.sip(2));

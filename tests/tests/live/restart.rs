@@ -7,7 +7,7 @@ use super::{SERVERS, Scene, finish_clean, servers};
 /// Long enough for an action on the balancer while every call is established.
 const ESTABLISHED: CallLoad = CallLoad { calls: 60, rate: 100, hold_ms: 5000 };
 
-/// `kill -9` and a start with the same key and an empty table, under established calls: re-INVITE, ACK and BYE reach
+/// `kill -9` under established calls, and a start with the same key and an empty table. Re-INVITE, ACK and BYE reach
 /// their servers, and all calls end properly.
 #[test]
 fn established_calls_survive_a_killed_balancer() {
@@ -57,7 +57,7 @@ fn sigterm_waits_for_calls_and_takes_no_new_ones() {
         (0, late.calls),
         "new calls while stopping: {refused:?}"
     );
-    assert_eq!(scene.balancer.ended(), None, "the balancer has not waited for its calls");
+    assert_eq!(scene.balancer.ended(), None, "the balancer did not wait for its calls");
     caller.finish_clean();
     let status = scene.balancer.wait();
     assert!(status.success(), "{status}");

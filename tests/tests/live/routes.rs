@@ -114,7 +114,7 @@ fn another_pool_takes_the_calls_of_one_that_is_full_or_dead() {
     until("it is dead", || balancer.member(first.address()).filter(|member| member.state == "down"));
     SippCaller::plain(&field, (field.sip(3), balancer.address()), QUICK).finish_clean();
     balancer.wait_until_idle();
-    assert_eq!(assigned(&balancer.members(), first.address()), taken, "nobody calls the dead");
+    assert_eq!(assigned(&balancer.members(), first.address()), taken, "a dead member gets no calls");
     assert_eq!(spare.finish_clean().calls(), long.calls - taken + QUICK.calls);
 }
 
@@ -143,7 +143,7 @@ fn members_call_out_by_a_route_and_by_request_uri() {
     let mut invite = AgentRequest::new("INVITE", "to-a-friend");
     invite.uri = format!("sip:friend@{}", friend.address());
     stranger.send(to, &invite.bytes(stranger.address()));
-    assert_eq!(status(&stranger.final_response("to-a-friend")), Some(404), "no route is for it");
+    assert_eq!(status(&stranger.final_response("to-a-friend")), Some(404), "no route matches it");
     finish_clean(vec![carrier], QUICK.calls);
     finish_clean(vec![friend], QUICK.calls);
 }
@@ -188,7 +188,7 @@ fn reload_of_routes_under_load_loses_no_call() {
     let given = assigned(&balancer.members(), two);
 
     let error = balancer.refuse_reload(|settings| settings.tables.push_str(&route("four")));
-    assert!(error.contains("four") && error.contains("three"), "it names what there is: {error}");
+    assert!(error.contains("four") && error.contains("three"), "the error names the existing pools: {error}");
 
     // A change after which no route is left.
     balancer.reload_by_request(|settings| settings.tables = String::new());
@@ -196,7 +196,7 @@ fn reload_of_routes_under_load_loses_no_call() {
     assert!(!caller.ended(), "the load ended too early to show anything");
     let calls = caller.end_clean();
     balancer.wait_until_idle();
-    assert_eq!(assigned(&balancer.members(), two), given, "one that has left gets no calls");
+    assert_eq!(assigned(&balancer.members(), two), given, "a removed member gets no calls");
     let all = first.into_iter().chain(second).chain(third).collect();
     finish_clean(all, calls);
 }
@@ -226,7 +226,7 @@ fn a_call_that_a_member_fails_is_tried_elsewhere() {
     caller(&field, field.sip(4), to, &words("carrier"), QUICK).finish_clean();
     balancer.wait_until_idle();
     let retried = balancer.metric("sarabande_proxy_retried_total");
-    assert!(retried >= 1.0, "until it is known that one refuses: {retried}");
+    assert!(retried >= 1.0, "calls are retried until the refusing member is known: {retried}");
     finish_clean(vec![usual], 2 * QUICK.calls);
     finish_clean(vec![carrier], QUICK.calls);
     drop(busy);

@@ -80,14 +80,14 @@ impl Programs {
 /// One server runs, more are started for the calls, and stopped after them. No call is lost, even at a server that
 /// starts, drains or stops.
 #[test]
-fn servers_come_with_the_calls_and_go_with_them() {
+fn servers_are_started_and_stopped_with_the_load() {
     let field = TestSite::new("scale");
     let mut settings = TestSettings::new(&field, &HOSTS);
     let programs = Programs::new(&field);
     settings.tables = programs.table(SCALE);
     let balancer = RunningBalancer::launch(&field, settings);
     until("a first server", || (count(&balancer, "ready") == 1).then_some(()));
-    assert!(is_free(&field, HOSTS[2]), "one is enough for no calls");
+    assert!(is_free(&field, HOSTS[2]), "one server is enough without calls");
 
     let mut caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), RAMP);
     until("all servers", || (count(&balancer, "ready") == HOSTS.len()).then_some(()));
@@ -129,14 +129,14 @@ fn after_a_crash_servers_are_found_again() {
     until("the two servers again", || (count(&balancer, "ready") == 2).then_some(()));
     let load = CallLoad { calls: 20, rate: 10, hold_ms: 200 };
     SippCaller::plain(&field, (field.sip(2), balancer.address()), load).finish_clean();
-    assert_eq!(starts().lines().count(), 2, "none is started twice: {}", starts());
+    assert_eq!(starts().lines().count(), 2, "no server is started twice: {}", starts());
 
     programs.end(&field, balancer, &HOSTS[..2]);
 }
 
 /// Only an operator ends an operator's drain. Drains of the scaler end with the scaler.
 #[test]
-fn drains_outlive_a_reload_and_those_of_the_scaler_end_with_it() {
+fn drains_outlive_a_reload_and_drains_of_the_scaler_end_with_the_scaler() {
     let field = TestSite::new("scale-drain");
     let mut settings = TestSettings::new(&field, &HOSTS);
     let programs = Programs::new(&field);
@@ -159,10 +159,10 @@ fn drains_outlive_a_reload_and_those_of_the_scaler_end_with_it() {
             .then_some(())
     });
     let looked = balancer.get("/api/scale/servers");
-    until("it has looked again", || (balancer.get("/api/scale/servers") != looked).then_some(()));
+    until("the scaler has run again", || (balancer.get("/api/scale/servers") != looked).then_some(()));
     assert_eq!(drained(&balancer), [true; 3]);
     balancer.reload_by_request(|settings| settings.tables.clear());
-    until("nobody scales", || balancer.get("/api/scale").contains("\"pools\":[]").then_some(()));
+    until("scaling has ended", || balancer.get("/api/scale").contains("\"pools\":[]").then_some(()));
     assert_eq!(drained(&balancer), [true, false, false]);
     balancer.set_draining(field.sip(HOSTS[0]), false);
     assert_eq!(drained(&balancer), [false; 3]);

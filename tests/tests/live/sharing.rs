@@ -47,7 +47,7 @@ fn calls(field: &TestSite, name: &str, uas: &str, ways: [&str; 3], load: CallLoa
 
 /// While all have room, the first proxy that may keep calls keeps each one, its BYE included; the others pass.
 #[test]
-fn the_first_that_has_room_keeps_all() {
+fn the_first_proxy_with_room_keeps_all_calls() {
     let load = CallLoad { calls: 300, rate: 100, hold_ms: 300 };
     for keeper in [0, 1, 2] {
         let field = TestSite::new(&format!("sharing-{keeper}"));
@@ -75,7 +75,7 @@ fn the_first_that_has_room_keeps_all() {
 /// SIPp and a phone call with passwords. One proxy challenges them, verifies, keeps each call and writes its record,
 /// whichever of the three it is.
 #[test]
-fn anyone_in_the_chain_verifies_and_keeps() {
+fn each_proxy_of_the_chain_can_verify_and_keep() {
     const KEYS: [&str; 3] = ["verified_total", "left_unverified_total", "verified_before_total"];
     let load = CallLoad { calls: 100, rate: 50, hold_ms: 300 };
     for keeper in [0, 1, 2] {
@@ -119,12 +119,12 @@ fn anyone_in_the_chain_verifies_and_keeps() {
         assert_eq!(written.iter().sum::<u64>(), load.calls + 1, "{written:?}");
         for (index, (proxy, &written)) in proxies.iter().zip(&written).enumerate() {
             let [verified, left, before] = figures(proxy, KEYS);
-            let told = format!("{index}, {keeper} keeps: {written} written, {verified} {left} {before}");
-            assert_eq!(is_most(written), index == keeper, "{told}");
+            let summary = format!("{index}, {keeper} keeps: {written} written, {verified} {left} {before}");
+            assert_eq!(is_most(written), index == keeper, "{summary}");
             // A call is challenged first.
-            assert_eq!(is_most(verified / 2), index == keeper, "{told}");
-            assert_eq!(is_most(left / 2), index < keeper, "{told}");
-            assert_eq!(is_most(before), index > keeper, "{told}");
+            assert_eq!(is_most(verified / 2), index == keeper, "{summary}");
+            assert_eq!(is_most(left / 2), index < keeper, "{summary}");
+            assert_eq!(is_most(before), index > keeper, "{summary}");
         }
         proxies.into_iter().for_each(RunningProxy::stop);
     }

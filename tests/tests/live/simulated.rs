@@ -117,7 +117,7 @@ fn agree(policy: &'static str, load: f64) {
         let again = |results: &Value| results["retransmissions_sent"].as_u64().unwrap_or_default();
         assert!(
             again(&live) > 0 && again(bytes) > 0,
-            "nothing came again: the servers were not busy\n{live}"
+            "no retransmissions: the servers were not busy\n{live}"
         );
         assert!(of_bytes > T1 / 2.0, "{of_bytes:.1} ms is not near T1");
     }

@@ -18,7 +18,7 @@ fn counted(balancer: &RunningBalancer, reason: &str) -> u64 {
 
 /// Garbage of any size is dropped or refused, and counted by its reason. Calls beside it are not affected.
 #[test]
-fn garbage_is_counted_and_disturbs_nobody() {
+fn garbage_is_counted_and_affects_no_call() {
     const ROUNDS: u64 = 20;
     let field = TestSite::new("garbage");
     let servers = servers(&field, "uas_call", &SERVERS);

@@ -70,7 +70,7 @@ fn all_answered(balancer: &RunningBalancer, (calls, _): (u64, u32)) {
 /// A server is killed under load. Every call is still answered, if need be by another server, and only its answered
 /// calls are lost. It gets calls again when it is back.
 #[test]
-fn a_killed_server_costs_the_calls_that_it_had() {
+fn a_killed_server_loses_only_its_calls() {
     over_each(|transport| {
         let mut scene = Scene::new("killed", transport);
         let balancer = scene.balancer();
@@ -89,8 +89,8 @@ fn a_killed_server_costs_the_calls_that_it_had() {
         println!("{transport}: of 600 calls {lost} were lost with their server");
         // For about a millisecond a stateless request is in flight, and its loss cannot be reported.
         let (refused, on_their_way) = (around.sum("bye_refused"), around.count("bye_timeouts"));
-        assert_eq!(refused + on_their_way, lost, "who hangs up is told at once: {around:?}");
-        assert!(on_their_way <= 2, "who hangs up is told at once: {around:?}");
+        assert_eq!(refused + on_their_way, lost, "a caller that hangs up gets an error at once: {around:?}");
+        assert!(on_their_way <= 2, "a caller that hangs up gets an error at once: {around:?}");
         balancer.wait_until_idle();
         scene.servers.push(LoadServer::start(&scene.field, &scene.carrier, SERVERS[0]));
         until("the server is back", || shown().accepting.then_some(()));
@@ -115,7 +115,7 @@ fn unanswered_invites_move_away_from_a_frozen_server() {
         let given = || balancer.member(frozen.address()).expect("a frozen server stays a member").assigned;
         let before = given();
         scene.calls(2, (90, 100), "100ms").finish_clean();
-        assert!(given() > before, "no call was given to the frozen server: nothing is shown");
+        assert!(given() > before, "no call went to the frozen server, so the test shows nothing");
         balancer.wait_until_idle();
         scene.finish(&balancer);
     });
@@ -270,7 +270,7 @@ fn servers_whose_connections_are_reset_keep_their_calls() {
         let balancer = scene.balancer();
         let results = scene.calls(2, (300, 100), "500ms").finish();
         let resets: u64 = links.iter().map(ResettingLink::resets).sum();
-        assert!(resets > 0, "no connection was reset: nothing is shown");
+        assert!(resets > 0, "no connection was reset, so the test shows nothing");
         println!("{transport}: {resets} resets, {} of 300 calls completed", results.count("calls_completed"));
         for count in ["wrong_server", "invite_timeouts", "bye_timeouts"] {
             assert_eq!(results.count(count), 0, "{count}: {results:?}");
@@ -285,7 +285,7 @@ fn servers_whose_connections_are_reset_keep_their_calls() {
 /// The certificate changes each second. New connections get one or the other complete certificate, and existing
 /// connections are not affected.
 #[test]
-fn a_certificate_that_changes_each_second_disturbs_nobody() {
+fn changing_the_certificate_each_second_disturbs_no_connection() {
     let mut scene = Scene::new("certificates", "tls");
     let at = scene.carrier.at(&scene.field, 1);
     let names = format!("IP:{}", scene.field.ip(1));
@@ -335,7 +335,7 @@ fn put(certificate: &Certificate, current: &Certificate) {
 
 /// Without free descriptors, existing connections work, others wait, and the log says why.
 #[test]
-fn out_of_descriptors_old_connections_go_on() {
+fn without_descriptors_existing_connections_go_on() {
     let scene = Scene::new("descriptors", "tcp");
     let balancer = scene.balancer();
     let at = scene.carrier.at(&scene.field, 1);
@@ -370,7 +370,7 @@ fn silent_connections_take_no_descriptor_that_others_need() {
     scene.calls(3, SOME, "100ms").finish_clean();
     assert_eq!(from(4).ask(&AgentRequest::new("OPTIONS", "new")), 200);
     let log = balancer.log();
-    assert!(log.contains("there are fewer connections at a time"), "{log}");
+    assert!(log.contains("fewer connections at a time"), "{log}");
     assert!(!log.contains("no connection can be accepted"), "{log}");
     drop(silent);
     scene.finish(&balancer);

@@ -47,7 +47,7 @@ fn balancer_restarts(name: &str, threads: [usize; 2]) {
 
 /// The measured capacity of members, which is above their initial one, is handed over.
 #[test]
-fn the_next_process_knows_what_members_have_shown() {
+fn the_next_process_knows_the_measured_capacities() {
     let field = TestSite::new("takeover-shown");
     let servers = servers(&field, "uas_direct", &SERVERS);
     let mut settings = settings(&field, 1);
@@ -64,7 +64,7 @@ fn the_next_process_knows_what_members_have_shown() {
     };
     // Each begins with ten, and gets nine a second.
     let have_all = |shown: &[f64]| shown.len() == SERVERS.len() && shown.iter().all(|shown| *shown > 11.2);
-    until("all have shown more", || have_all(&shown(&balancer)).then_some(()));
+    until("the capacities of all members have risen", || have_all(&shown(&balancer)).then_some(()));
     let before = balancer.take_over();
     let known = until("the next process has its members", || {
         Some(shown(&balancer)).filter(|shown| shown.len() == SERVERS.len())
@@ -114,7 +114,7 @@ fn a_killed_predecessor_costs_no_established_call() {
     let mut scene = Scene::with_threads("takeover-old", "reinvite", 2);
     let caller = scene.established(ESTABLISHED);
     let before = scene.balancer.take_over();
-    until("the calls that it keeps count", || (scene.balancer.calls() > 0).then_some(()));
+    until("the old process has calls", || (scene.balancer.calls() > 0).then_some(()));
     before.kill();
     caller.finish_clean();
     scene.finish_clean(ESTABLISHED.calls);
@@ -128,7 +128,9 @@ fn a_killed_successor_gives_the_sockets_back() {
     let caller = scene.established(ESTABLISHED);
     let before = scene.balancer.take_over();
     scene.balancer.replace(before).kill();
-    until("it reads again", || scene.balancer.log().contains("reads its sockets again").then_some(()));
+    until("the old process reads again", || {
+        scene.balancer.log().contains("reads its sockets again").then_some(())
+    });
     scene.call(3, SOME).finish_clean();
     let before = scene.balancer.take_over();
     caller.finish_clean();
@@ -138,12 +140,14 @@ fn a_killed_successor_gives_the_sockets_back() {
 
 /// The old process hangs. Its calls go on without it, and it leaves the sockets alone when it continues.
 #[test]
-fn a_predecessor_that_stands_still_costs_no_established_call() {
+fn a_hung_predecessor_costs_no_established_call() {
     let mut scene = Scene::with_threads("takeover-still", "reinvite", 1);
     let caller = scene.established(ESTABLISHED);
     let mut before = scene.balancer.take_over();
     before.freeze();
-    until("nobody waits for it", || scene.balancer.log().contains("does not answer").then_some(()));
+    until("the new process waits no longer", || {
+        scene.balancer.log().contains("does not answer").then_some(())
+    });
     caller.finish_clean();
     before.thaw();
     scene.call(3, SOME).finish_clean();
@@ -173,7 +177,7 @@ fn a_dead_member_stays_dead() {
     let mut dead = scene.servers.swap_remove(0);
     dead.freeze();
     let state = |balancer: &RunningBalancer| balancer.member(dead.address()).map(|member| member.state);
-    until("it is found dead", || (state(&scene.balancer).as_deref() == Some("down")).then_some(()));
+    until("the member is found dead", || (state(&scene.balancer).as_deref() == Some("down")).then_some(()));
     let before = scene.balancer.take_over();
     assert_eq!(state(&scene.balancer).as_deref(), Some("down"));
     scene.call(2, SOME).finish_clean();
@@ -183,7 +187,7 @@ fn a_dead_member_stays_dead() {
 
 /// A hung process hands nothing over. The new one reports it and ends, and the old one goes on when it continues.
 #[test]
-fn a_process_that_hangs_is_named() {
+fn a_hung_predecessor_is_reported() {
     let mut scene = Scene::with_threads("takeover-hang", "call", 1);
     scene.balancer.freeze();
     let mut next = scene.balancer.start_beside();
@@ -213,7 +217,7 @@ fn a_successor_killed_on_its_way_costs_no_established_call() {
 /// If the new process stops at once, the old one gets no more messages. It ends too, and the next process finds the
 /// addresses free.
 #[test]
-fn a_stop_at_once_ends_both() {
+fn an_early_stop_of_the_successor_ends_both_processes() {
     let mut scene = Scene::with_threads("takeover-once", "reinvite", 2);
     let caller = scene.established(ESTABLISHED);
     let mut before = scene.balancer.take_over();
@@ -230,7 +234,7 @@ fn a_stop_at_once_ends_both() {
 
 /// A normal stop of the new process is final: the old process does not come back.
 #[test]
-fn a_stop_ends_both() {
+fn a_stop_of_the_successor_ends_both_processes() {
     let mut scene = Scene::with_threads("takeover-stop", "call", 2);
     let caller = scene.established(ESTABLISHED);
     let before = scene.balancer.take_over();

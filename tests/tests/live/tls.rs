@@ -106,7 +106,7 @@ fn openssl_speaks_each_version_checks_our_name_and_resumes() {
 
 /// Clients without a certificate, with an expired one, and with one of an unknown authority.
 #[test]
-fn who_has_to_show_a_certificate_shows_a_good_one() {
+fn a_required_client_certificate_must_be_valid() {
     let field = TestSite::new("tls-mutual");
     let authority = Authority::new(&field, "authority");
     let _server = AnsweringAgent::start(field.sip(11), |_| true);
@@ -135,7 +135,7 @@ fn who_has_to_show_a_certificate_shows_a_good_one() {
 
 /// An expired certificate of the balancer is reported before clients complain.
 #[test]
-fn an_expired_certificate_of_ours_is_told() {
+fn an_expired_certificate_of_the_balancer_is_reported() {
     let field = TestSite::new("tls-expired");
     let authority = Authority::new(&field, "authority");
     let _server = AnsweringAgent::start(field.sip(11), |_| true);

@@ -63,7 +63,7 @@ impl Bench {
             ([copy], []) => case.judge(copy, &self.proxy.to_string()),
             ([], [answer]) => status(answer)
                 .map(TortureVerdict::Answered)
-                .ok_or_else(|| format!("answered by {}", show(answer))),
+                .ok_or_else(|| format!("answered with {}", show(answer))),
             _ => Err(format!("{} copies and {} answers", copies.len(), answers.len())),
         }
     }
@@ -86,12 +86,17 @@ impl Bench {
 /// Messages whose ends are determined differently on a connection than in datagrams (RFC 3261 §18.3): name, number of
 /// forwarded messages, whether the connection is closed, and why.
 const OVER_TCP: [(&str, usize, bool, &str); 6] = [
-    ("dblreq", 2, true, "the second request is the next message; what is behind its Content-Length is none"),
-    ("clerr", 0, false, "the rest of a body of 9,999 bytes is waited for"),
-    ("ncl", 0, true, "a Content-Length below zero tells no end"),
-    ("mcl01", 0, true, "two Content-Lengths tell two ends"),
+    (
+        "dblreq",
+        2,
+        true,
+        "the second request is the next message; the bytes after its Content-Length are not a message",
+    ),
+    ("clerr", 0, false, "the server waits for the rest of a body of 9,999 bytes"),
+    ("ncl", 0, true, "a negative Content-Length gives no end"),
+    ("mcl01", 0, true, "two Content-Lengths give two ends"),
     ("inv2543", 0, true, "there is no Content-Length, as RFC 2543 allowed for datagrams"),
-    ("test", 0, true, "it does not begin like a message"),
+    ("test", 0, true, "it does not start like a message"),
 ];
 
 /// Reaction to a message on a connection of its own.
@@ -127,7 +132,7 @@ impl Bench {
         let forwarded = copies.first().map(|copy| case.judge(copy, &self.proxy.to_string()));
         let mut verdicts: Vec<_> = forwarded.transpose()?.into_iter().collect();
         for answer in &answers {
-            let status = status(answer).ok_or_else(|| format!("answered by {}", show(answer)))?;
+            let status = status(answer).ok_or_else(|| format!("answered with {}", show(answer)))?;
             verdicts.push(TortureVerdict::Answered(status));
         }
         Ok(OnStream { verdicts, copies: copies.len(), is_closed })
@@ -136,7 +141,7 @@ impl Bench {
 
 /// The same messages, each on a TCP connection of its own.
 #[test]
-fn each_torture_message_gets_the_same_over_tcp() {
+fn each_torture_message_gets_the_same_reaction_over_tcp() {
     let field = TestSite::new("torture-tcp");
     let server = AnsweringAgent::start(field.sip(11), |message| message.starts_with(b"OPTIONS sip:127."));
     let listen = format!("{NAMES}\ntcp = [\"{}\"]", field.sip(1));
@@ -167,7 +172,7 @@ fn each_torture_message_gets_the_same_over_tcp() {
 /// Each message is forwarded unharmed, answered or dropped, as the index of the torture tests says. Calls beside them
 /// are not affected.
 #[test]
-fn each_torture_message_gets_what_it_deserves() {
+fn each_torture_message_gets_an_allowed_reaction() {
     let field = TestSite::new("torture");
     let caller_host = field.ip(2).to_string();
     // SIPp's Call-IDs end with its address: these are the calls beside.

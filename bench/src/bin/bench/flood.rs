@@ -18,7 +18,7 @@ use sarabande_bench::report::{name, table};
 use sarabande_bench::targets::{BenchSetup, BenchTarget, SERVERS, TargetKind};
 use sockets::SendBatch;
 
-/// Measures memory before, during and after a flood of unanswered INVITEs, with lawful calls beside it.
+/// Measures memory before, during and after a flood of unanswered INVITEs, with normal calls beside it.
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -26,16 +26,16 @@ pub(crate) struct Arguments {
     /// INVITEs of the flood.
     #[arg(long, default_value_t = 4_000)]
     invites: u32,
-    /// Bytes of each.
+    /// Size of an INVITE in bytes.
     #[arg(long, default_value_t = 60_000)]
     bytes: usize,
-    /// How many a second.
+    /// INVITEs a second.
     #[arg(long, default_value_t = 1_000)]
     flood: u32,
-    /// Lawful calls a second.
+    /// Normal calls a second.
     #[arg(long, default_value_t = 50.0)]
     calls: f64,
-    /// How long after the flood to look on, in seconds.
+    /// Seconds of measurement after the flood.
     #[arg(long, default_value_t = 100)]
     settle: u64,
 }
@@ -77,13 +77,13 @@ fn flood(to: SocketAddr, arguments: &Arguments) -> Result<JoinHandle<()>> {
     let mut endpoint = Endpoint::bind()?;
     let (count, rate, length) = (arguments.invites, f64::from(arguments.flood), arguments.bytes);
     Ok(thread::spawn(move || {
-        let (from, mut batch, begun) = (endpoint.address, SendBatch::new(), Instant::now());
+        let (from, mut batch, start) = (endpoint.address, SendBatch::new(), Instant::now());
         for n in 0..count {
             endpoint.send(to, |out| invite(n, from, length, out));
             if n % 8 == 7 || n + 1 == count {
                 endpoint.flush(&mut batch);
                 let due = Duration::from_secs_f64(f64::from(n) / rate);
-                thread::sleep(due.saturating_sub(begun.elapsed()));
+                thread::sleep(due.saturating_sub(start.elapsed()));
             }
         }
     }))
@@ -97,7 +97,7 @@ fn invite(n: u32, from: SocketAddr, length: usize, out: &mut Vec<u8>) {
          Max-Forwards: 70\r\nFrom: <sip:flood@example.com>;tag=f{n}\r\nTo: <sip:{SILENT}@example.com>\r\n\
          Call-ID: flood-{n}-{from}\r\nCSeq: 1 INVITE\r\nContact: <sip:{from}>\r\n\r\n"
     )
-    .expect("memory takes all");
+    .expect("writing to memory cannot fail");
     let header = out.len() - start;
     out.resize(start + length.max(header), b'x');
 }
@@ -106,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     for &kind in &arguments.setup.targets.kinds {
         ensure!(
             matches!(kind, TargetKind::Sarabande | TargetKind::Proxy),
-            "{} is not flooded here",
+            "{} cannot be flooded",
             name(&kind)
         );
         measure(kind, arguments)?;

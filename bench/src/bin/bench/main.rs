@@ -14,7 +14,7 @@ use clap::Parser;
 use sarabande_bench::targets::{call, latency};
 use sarabande_bench::{cluster, distribution, elastic, overload};
 
-/// Measures Sarabande, its core and its simulator; beside Kamailio where there is a counterpart.
+/// Measures Sarabande, its core and its simulator, and Kamailio where it has a counterpart.
 #[derive(Parser)]
 #[command(name = "bench")]
 enum Benchmark {

@@ -33,13 +33,13 @@ pub(crate) struct Arguments {
     /// Keeps the profiles of `callgrind` in this directory.
     #[arg(long)]
     keep: Option<PathBuf>,
-    /// Prints so many of the dearest places of each mode.
+    /// Prints this many of the most expensive places of each mode.
     #[arg(long, default_value_t = 0)]
     places: usize,
     /// Programs to measure.
     #[arg(long = "targets", value_delimiter = ',', default_values = ["sarabande", "kamailio"])]
     products: Vec<Product>,
-    /// Only modes whose name has this in it.
+    /// Only modes whose name contains this text.
     #[arg(long, default_value = "")]
     modes: String,
 }
@@ -54,12 +54,12 @@ const TRIES: usize = 4;
 /// Returns the profile of a run at this rate in which all calls were completed.
 fn count(
     arguments: &Arguments,
-    what: (Mode, Product),
+    target: (Mode, Product),
     rate: f64,
     driver: &mut LoadGenerator,
 ) -> Result<(Profile, f64)> {
     for _ in 0..TRIES {
-        let (profile, completed, failed) = try_count(arguments, what, rate, driver)?;
+        let (profile, completed, failed) = try_count(arguments, target, rate, driver)?;
         if failed == 0 {
             return Ok((profile, completed));
         }

@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
     /// Seconds of calls.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Only does the work of one length, to be counted from outside, and prints how many packets that were.
+    /// Does only the work of this length, to be counted from outside, and prints the number of packets.
     #[arg(long, requires = "pair")]
     length: Option<Length>,
     #[arg(long, hide = true)]
@@ -129,7 +129,7 @@ fn timed(rate: u64, seconds: u64) -> Result<()> {
             let first = (second * 100 + part) * calls;
             let made: Vec<_> = (first..first + calls).map(call).collect();
             let start = Instant::from_millis(second * 1000 + part * 10);
-            let begun = std::time::Instant::now();
+            let started = std::time::Instant::now();
             for (number, call) in (0..).zip(&made) {
                 for (place, packet) in (0..).zip(call) {
                     let at = start + Duration::from_nanos(number * 10_000_000 / calls + place * 1_000);
@@ -141,7 +141,7 @@ fn timed(rate: u64, seconds: u64) -> Result<()> {
                     packets += 1;
                 }
             }
-            busy += begun.elapsed();
+            busy += started.elapsed();
         }
         if (second + 1).is_multiple_of(10) {
             let memory = resident()?.saturating_sub(before) >> 10;

@@ -13,16 +13,16 @@ use sarabande_bench::report::median;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 
-/// Prints `[costs.operations]` of a scenario, as measured here and now.
+/// Prints `[costs.operations]` of a scenario, as measured on this machine.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Role to measure.
     #[arg(value_enum)]
     role: Role,
-    /// Calls under way at a time.
+    /// Calls in progress at a time.
     #[arg(long, default_value_t = 500)]
     calls: u64,
-    /// Times that all is repeated; the end of the fastest quarter counts.
+    /// Number of repetitions. The end of the fastest quarter counts.
     #[arg(long, default_value_t = 31)]
     rounds: usize,
 }
@@ -58,9 +58,9 @@ impl Timed {
         let scan = || black_box(wire::scan(black_box(bytes)).is_ok());
         // The first one warms the caches; the scan within the step finds them as warm as this.
         scan();
-        let begun = std::time::Instant::now();
+        let start = std::time::Instant::now();
         scan();
-        let nanos = begun.elapsed().as_nanos() as u64;
+        let nanos = start.elapsed().as_nanos() as u64;
         let row = self.rows.entry("scan alone").or_default();
         row.steps += 1;
         row.nanos += nanos;
@@ -74,9 +74,9 @@ impl Element for Timed {
             self.scan(bytes);
         }
         let before = self.shard.ledger();
-        let begun = std::time::Instant::now();
+        let start = std::time::Instant::now();
         self.shard.handle(now, input, out);
-        let nanos = begun.elapsed().as_nanos() as u64;
+        let nanos = start.elapsed().as_nanos() as u64;
         let row = self.rows.entry(self.kind).or_default();
         row.steps += 1;
         row.nanos += nanos;
@@ -172,8 +172,8 @@ fn quarter(mut values: Vec<f64>) -> f64 {
 fn watch() -> f64 {
     let looks: Vec<_> = (0..1_001)
         .map(|_| {
-            let begun = std::time::Instant::now();
-            begun.elapsed().as_nanos() as f64
+            let start = std::time::Instant::now();
+            start.elapsed().as_nanos() as f64
         })
         .collect();
     median(&looks)

@@ -7,14 +7,15 @@ use sarabande_bench::hot::Length;
 use sarabande_bench::hot::routes::{Case, Condition};
 use sarabande_bench::report::name;
 
-/// Counts the instructions of a call (INVITE, 180, 200, ACK, BYE, 200) through a shard of the balancer with 1 and
-/// with many routes, of which each call is for another one; and with 1 and with 20 pools.
+/// Counts the instructions of a call (INVITE, 180, 200, ACK, BYE, 200) through a shard of the balancer.
+///
+/// Compares 1 route with many, of which each call uses another one, and 1 pool with 20 pools.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Routes where there are many.
+    /// Number of routes in the cases with many.
     #[arg(long, default_value_t = 200)]
     many: u16,
-    /// Only does the work of this case, to be counted from outside, and prints how many calls that were.
+    /// Does only the work of this case, to be counted from outside, and prints the number of calls.
     #[arg(long, requires_all = ["routes", "pools", "members"])]
     length: Option<Length>,
     #[arg(long, hide = true)]
@@ -41,7 +42,7 @@ fn measure(case: Case) -> Result<i64> {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(length) = arguments.length {
-        let number = |given: Option<u16>| given.context("a case has all its numbers");
+        let number = |given: Option<u16>| given.context("a case needs all three numbers");
         let case = Case {
             condition: arguments.condition,
             routes: number(arguments.routes)?,
@@ -52,31 +53,31 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         return Ok(());
     }
     let many = arguments.many;
-    let print = |what: &str, count: i64, against: i64| {
+    let print = |label: &str, count: i64, against: i64| {
         let percent = 100.0 * (count - against) as f64 / against as f64;
-        println!("{what:44} {count:>8} instructions a call, {percent:+5.1} %");
+        println!("{label:44} {count:>8} instructions a call, {percent:+5.1} %");
     };
     let none = Case { condition: None, routes: 0, pools: 1, members: 4 };
     let without = measure(none)?;
     print("no route", without, without);
-    for (condition, what) in [
+    for (condition, label) in [
         (Condition::Prefix, "prefix of the user"),
         (Condition::Host, "host"),
         (Condition::Header, "header field"),
         (Condition::Headers, "header field, another for each"),
-        (Condition::Regex, "expression with a beginning"),
-        (Condition::RegexWithin, "expression without"),
+        (Condition::Regex, "expression with a fixed prefix"),
+        (Condition::RegexWithin, "expression without a fixed prefix"),
     ] {
         let case = |routes| Case { condition: Some(condition), routes, ..none };
         let one = measure(case(1))?;
-        print(&format!("1 route by {what}"), one, without);
-        print(&format!("{many} routes by {what}, than by 1"), measure(case(many))?, one);
+        print(&format!("1 route by {label}"), one, without);
+        print(&format!("{many} routes by {label}, compared with 1"), measure(case(many))?, one);
     }
     let by_prefix =
         |pools, members| measure(Case { condition: Some(Condition::Prefix), routes: many, pools, members });
     let one = by_prefix(1, 4)?;
     print(&format!("{many} routes, 1 pool of 4"), one, one);
-    print("20 pools of 4, than 1 pool of 4", by_prefix(20, 4)?, one);
-    print("1 pool of 80, than 1 pool of 4", by_prefix(1, 80)?, one);
+    print("20 pools of 4, compared with 1 pool of 4", by_prefix(20, 4)?, one);
+    print("1 pool of 80, compared with 1 pool of 4", by_prefix(1, 80)?, one);
     Ok(())
 }

@@ -24,7 +24,7 @@ const SAMPLE: u64 = 20_000;
 /// Passes one datagram, which must produce exactly one.
 fn pass(bed: &mut Bed<Shard>, bytes: &[u8]) -> Result<std::net::SocketAddr> {
     let to = bed.pass(CLIENT, bytes)?;
-    ensure!(bed.out.transmits().len() == 1, "{} datagrams came of one", bed.out.transmits().len());
+    ensure!(bed.out.transmits().len() == 1, "one datagram led to {} datagrams", bed.out.transmits().len());
     Ok(to)
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     ]);
     let (mut held, mut size, mut sampled) = (0, 1_000, Vec::new());
     while held < arguments.calls {
-        let begun = std::time::Instant::now();
+        let start = std::time::Instant::now();
         let added = size.min(arguments.calls) - held;
         for call in held..held + added {
             let route = establish(&mut bed, call)?;
@@ -67,12 +67,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             }
         }
         held += added;
-        let establish = begun.elapsed().as_secs_f64() * 1e6 / added as f64;
-        let begun = std::time::Instant::now();
+        let establish = start.elapsed().as_secs_f64() * 1e6 / added as f64;
+        let start = std::time::Instant::now();
         for (call, route) in &sampled {
             transaction(&mut bed, *call, "INVITE", held as u32, route)?;
         }
-        let again = begun.elapsed().as_secs_f64() * 1e6 / sampled.len() as f64;
+        let again = start.elapsed().as_secs_f64() * 1e6 / sampled.len() as f64;
         let bytes = (resident()?.saturating_sub(base)) as f64 / held as f64;
         table.add_row([
             held.to_string(),
@@ -88,18 +88,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 /// Ends the sampled calls by BYE and the others by their lease, and checks that no state is left.
 fn release(bed: &mut Bed<Shard>, sampled: &[(u64, Vec<u8>)]) -> Result<()> {
-    let begun = std::time::Instant::now();
+    let start = std::time::Instant::now();
     for (call, route) in sampled {
         transaction(bed, *call, "BYE", 1 << 30, route)?;
     }
-    println!("BYE and 200: {:.2} us", begun.elapsed().as_secs_f64() * 1e6 / sampled.len() as f64);
-    let begun = std::time::Instant::now();
+    println!("BYE and 200: {:.2} us", start.elapsed().as_secs_f64() * 1e6 / sampled.len() as f64);
+    let start = std::time::Instant::now();
     let left = bed.element.balancer().counts();
     while let Some(deadline) = bed.element.deadline() {
         bed.element.handle(deadline, ShardInput::Timer, &mut bed.out);
     }
     let total = (left.active + left.expired) as f64;
-    println!("expiry: {:.2} us a call", begun.elapsed().as_secs_f64() * 1e6 / total);
+    println!("expiry: {:.2} us a call", start.elapsed().as_secs_f64() * 1e6 / total);
     let counts = bed.element.balancer().counts();
     ensure!(counts.active + counts.expired == 0, "sessions are left: {counts:?}");
     bed.element.balancer().audit().map_err(|error| anyhow::anyhow!(error))

@@ -14,7 +14,7 @@ pub(crate) fn socket(text: &str) -> Result<SocketAddr, String> {
 /// An address with an optional `;transport=`; UDP without it.
 pub(crate) fn peer(text: &str) -> Result<Peer, String> {
     socket(text.split(';').next().unwrap_or(text))?;
-    text.parse().map_err(|_| "write no transport, or one of ;transport=tcp, tls, ws and wss".to_owned())
+    text.parse().map_err(|_| "expected no transport, or one of ;transport=tcp, tls, ws and wss".to_owned())
 }
 
 /// The first address of a host, with this port unless the text has another.
@@ -32,7 +32,7 @@ pub(crate) fn host(text: &str, port: u16) -> Result<SocketAddr, String> {
 }
 
 fn brackets(meant: SocketAddr) -> String {
-    format!("an IPv6 address with a port needs brackets, and so does one that ends like a port: {meant}")
+    format!("an IPv6 address with a port, or with an end like a port, needs brackets: {meant}")
 }
 
 #[cfg(test)]

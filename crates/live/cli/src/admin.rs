@@ -18,31 +18,33 @@ use std::time::Duration;
 /// Default of `[admin] listen`.
 const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8060);
 
-/// Longest wait for data of a server. It usually answers in milliseconds, but walks long tables for some requests.
+/// Longest wait for data of a server. Most responses take milliseconds, but some requests read long tables.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Environment variable with the token. On the command line all users of the machine could see it.
 const VARIABLE: &str = "SARABANDE_ADMIN_TOKEN";
 
 /// Advice if the token is missing or wrong.
-const ASKED: &str = "Name the server's file with --config, or a file that holds the token with --token-file, or set \
-                     SARABANDE_ADMIN_TOKEN.";
+const TOKEN_ADVICE: &str = "Give the server's configuration with --config, or a file with the token with \
+                            --token-file, or set SARABANDE_ADMIN_TOKEN.";
 
 /// Exit codes of all commands and their meanings.
 pub(crate) const EXIT_CODES: [(u8, &str); 6] = [
     (
         0,
-        "Done. `status`: new calls are taken; `explain`: the request would go to a member, to all, or to contacts of a user.",
+        "Success. `status`: new calls are taken; `explain`: the request would go to a member, to all members, or to \
+        contacts of a user.",
     ),
-    (1, "Refused or failed, with the reason."),
+    (1, "Refused or failed; the reason is printed."),
     (2, "Wrong arguments."),
-    (Exit::NO_SERVER, "No server answers there: nothing listens, or what listens is silent for 10 s."),
+    (Exit::NO_SERVER, "No answer from a server: nothing listens at the address, or no data came for 10 s."),
     (
         Exit::NO,
-        "The answer is no. `status`: no new calls are taken; `explain`: to no member or contact; `plan`: the load is not carried; \
-         `registrations`: the user has no contacts, or not the one to remove; `stop --wait`: calls were left; `sim figure`, `sim figures`: a statement fails.",
+        "The answer is no. `status`: no new calls are taken; `explain`: the request would go to no member or \
+         contact; `plan`: the load is not carried; `registrations`: the user has no contacts, or not the contact to \
+         remove; `stop --wait`: calls were left; `sim figure`, `sim figures`: a statement fails.",
     ),
-    (print::CLOSED, "Nobody reads the output any more."),
+    (print::CLOSED, "The reader of the output has gone away."),
 ];
 
 /// A failure with an exit code of its own. All other failures exit with 1.
@@ -51,7 +53,7 @@ pub(crate) struct Exit {
     code: u8,
     text: String,
     /// Whether nothing listens at the address.
-    nobody: bool,
+    is_refused: bool,
 }
 
 impl Exit {
@@ -64,17 +66,17 @@ impl Exit {
 
     /// An error for arguments that do not go together.
     pub(crate) fn wrong_arguments(text: impl Into<String>) -> anyhow::Error {
-        anyhow!(Self { code: Self::WRONG_ARGUMENTS, text: text.into(), nobody: false })
+        anyhow!(Self { code: Self::WRONG_ARGUMENTS, text: text.into(), is_refused: false })
     }
 
     /// An error for an answer that is no.
     pub(crate) fn no(text: String) -> anyhow::Error {
-        anyhow!(Self { code: Self::NO, text, nobody: false })
+        anyhow!(Self { code: Self::NO, text, is_refused: false })
     }
 
     /// Whether an error says that nothing listens at the address.
-    pub(crate) fn is_nobody(error: &anyhow::Error) -> bool {
-        error.downcast_ref::<Self>().is_some_and(|exit| exit.nobody)
+    pub(crate) fn is_connection_refused(error: &anyhow::Error) -> bool {
+        error.downcast_ref::<Self>().is_some_and(|exit| exit.is_refused)
     }
 
     /// The exit code for an error of a command.
@@ -162,7 +164,7 @@ impl Target {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => silent(address, patience),
             _ => anyhow!(error).context(format!("the server on {address} does not answer")),
         })?;
-        Reply::parse(&bytes).with_context(|| format!("{address} is no admin interface of sarabande"))
+        Reply::parse(&bytes).with_context(|| format!("{address} is not an admin interface of sarabande"))
     }
 
     fn address(&self, config: Option<&Config>) -> Result<SocketAddr> {
@@ -184,12 +186,13 @@ impl Target {
         if let Some(text) = env::var_os(VARIABLE).filter(|text| !text.is_empty()) {
             let token = text.to_str().and_then(Bearer::parse);
             return token.map(Some).with_context(|| format!(
-                "{VARIABLE} of the environment holds no token: one has 16 or more letters, digits and -._~+/"
+                "the environment variable {VARIABLE} is not a token: expected 16 or more letters, digits and -._~+/"
             ));
         }
         let (Some(file), Some(config)) = (&self.config, config) else { return Ok(None) };
-        token::of(&config.admin, file)
-            .context("the token of the admin interface, which the server's start makes, cannot be read")
+        token::of(&config.admin, file).context(
+            "the token of the admin interface, which the server makes at its first start, cannot be read",
+        )
     }
 }
 
@@ -214,31 +217,31 @@ fn parse_url(url: &str) -> Result<SocketAddr> {
 }
 
 fn unreachable(address: SocketAddr, kind: ErrorKind) -> anyhow::Error {
-    let what = match kind {
+    let problem = match kind {
         ErrorKind::ConnectionRefused => format!("nothing listens on {address}"),
         ErrorKind::TimedOut => format!("{address} does not answer"),
         other => format!("cannot reach {address}: {other}"),
     };
-    let advice = "Is `sarabande run` running there? If its [admin] listen is elsewhere, say where with --admin \
-                  http://ADDRESS:PORT, or name its file with --config";
-    let nobody = kind == ErrorKind::ConnectionRefused;
-    anyhow!(Exit { code: Exit::NO_SERVER, text: format!("{what}.\n{advice}."), nobody })
+    let advice = "Is `sarabande run` running there? If its [admin] listen is another address, give it with --admin \
+                  http://ADDRESS:PORT, or give the configuration file with --config";
+    let is_refused = kind == ErrorKind::ConnectionRefused;
+    anyhow!(Exit { code: Exit::NO_SERVER, text: format!("{problem}.\n{advice}."), is_refused })
 }
 
 /// An error for a silent server: the system accepts connections for a process that hangs.
 fn silent(address: SocketAddr, patience: Duration) -> anyhow::Error {
     let text = format!(
-        "no answer from {address} in {} s, though something listens there.\n\
-         Is the server stopped in a debugger or by SIGSTOP, or the machine overloaded? Its log may tell.",
+        "no answer from {address} in {} s, though the connection was accepted.\n\
+         Is the server stopped in a debugger or by SIGSTOP, or the machine overloaded? See its log.",
         patience.as_secs_f64()
     );
-    anyhow!(Exit { code: Exit::NO_SERVER, text, nobody: false })
+    anyhow!(Exit { code: Exit::NO_SERVER, text, is_refused: false })
 }
 
 impl Reply {
     fn parse(bytes: &[u8]) -> Result<Self> {
-        let text = std::str::from_utf8(bytes).context("it does not answer in UTF-8")?;
-        let (head, body) = text.split_once("\r\n\r\n").context("it does not speak HTTP")?;
+        let text = std::str::from_utf8(bytes).context("the response is not UTF-8")?;
+        let (head, body) = text.split_once("\r\n\r\n").context("the response is not HTTP")?;
         let mut lines = head.lines();
         let start = lines.next().filter(|line| line.starts_with("HTTP/1.1 "));
         let status = start.and_then(|line| line.split(' ').nth(1)?.parse().ok());
@@ -246,15 +249,15 @@ impl Reply {
         let length = headers.find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
         let length = length.and_then(|(_, length)| length.trim().parse().ok());
         if length.is_none_or(|length: usize| length != body.len()) {
-            bail!("its answer breaks off after {} bytes", body.len());
+            bail!("the response ends early, after {} bytes", body.len());
         }
-        Ok(Self { status: status.context("it does not speak HTTP/1.1")?, body: body.to_owned() })
+        Ok(Self { status: status.context("the response is not HTTP/1.1")?, body: body.to_owned() })
     }
 
     /// Returns the body, or its text as an error.
     pub(crate) fn json<T: DeserializeOwned>(&self, fine: &[u16]) -> Result<T> {
         if self.status == 401 {
-            bail!("{}{ASKED}", self.body);
+            bail!("{}{TOKEN_ADVICE}", self.body);
         }
         if !fine.contains(&self.status) {
             let text = self.body.trim_end();
@@ -264,7 +267,7 @@ impl Reply {
             );
         }
         serde_json::from_str(&self.body)
-            .context("the answer has another shape: is the server of another version?")
+            .context("the response has an unexpected form: does the server have another version?")
     }
 }
 
@@ -297,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_listens_the_error_says_what_to_do() {
+    fn a_refused_connection_is_an_error_with_advice() {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let target = Target { admin: Some(free.to_string()), ..Target::default() };
         let error = target.send("GET", "/", b"").err().unwrap();
@@ -307,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_hangs_is_none_that_answers() {
+    fn a_hanging_server_is_an_error_without_answer() {
         // The backlog takes the connection although it is never accepted.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = Target { admin: Some(listener.local_addr().unwrap().to_string()), ..Target::default() };
@@ -318,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_exchange() {
+    fn a_request_and_its_response_are_exchanged() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = Target { admin: Some(listener.local_addr().unwrap().to_string()), ..Target::default() };
         let server = std::thread::spawn(move || {
@@ -339,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_comes_from_the_file_that_is_named() {
+    fn the_token_is_read_from_the_configuration() {
         let folder = env::temp_dir().join(format!("sarabande-cli-token-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let (file, configured) = (folder.join("token"), folder.join("sarabande.toml"));
@@ -367,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn half_an_answer_is_no_answer() {
+    fn a_truncated_response_is_an_error() {
         assert!(Reply::parse(b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\n[1,2").is_err());
         assert!(Reply::parse(b"HTTP/1.1 200 OK\r\n\r\n[1,2").is_err());
         assert!(Reply::parse(b"SSH-2.0-OpenSSH\r\n\r\n").is_err());
@@ -375,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_an_error_with_the_servers_words() {
+    fn a_refusal_is_an_error_with_the_text_of_the_server() {
         let reply = Reply { status: 404, body: "no member \"x\"\n".to_owned() };
         let error = reply.json::<u32>(&[200]).unwrap_err();
         assert_eq!((error.to_string().as_str(), Exit::code_of(&error)), ("no member \"x\"", 1));

@@ -1,6 +1,6 @@
 //! The `sarabande` command: reads arguments and prints; everything else is in the crates below.
 
-#![warn(clippy::print_stdout, clippy::print_stderr)] // They panic if the reader is gone: module `print`.
+#![warn(clippy::print_stdout, clippy::print_stderr)] // Both panic if the reader is gone: use `print`.
 
 #[macro_use]
 mod print;

@@ -9,7 +9,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Sends them, if the environment names a socket.
+/// Sends the messages, if the environment names a socket.
 ///
 /// # Errors
 /// The socket cannot be written.

@@ -28,7 +28,7 @@ impl Value {
             Ok(value) => Ok(Self(value)),
             Err(_) if written.is_empty() => Err("expected a value".to_owned()),
             Err(mistake) if written.starts_with(['"', '\'', '[', '{']) => {
-                Err(format!("{written} is not TOML: {}", mistake.message()))
+                Err(format!("{written} is not valid TOML: {}", mistake.message()))
             }
             Err(_) => Ok(Self(written.into())),
         }
@@ -92,16 +92,16 @@ impl Change<'_> {
         schema: &Schema,
     ) -> Result<DeTable<'t>, Refused> {
         let steps = steps(self.key).ok_or_else(|| {
-            let remedy = "expected names with dots between them, and [0], [1], ... for items of arrays";
+            let remedy = "expected names separated by dots, and [0], [1], ... for items of arrays";
             (self.key.to_owned(), remedy.to_owned())
         })?;
-        let value = line.remove("value").expect("it is the line's key");
+        let value = line.remove("value").expect("the line has the key `value`");
         let mut root = Spanned::new(0..0, DeValue::Table(document));
         let span = value.span();
         *place(&mut root, schema, &steps, &span)? = value;
         match root.into_inner() {
             DeValue::Table(document) => Ok(document),
-            _ => unreachable!("a key has a name at least, so what changed is in the table"),
+            _ => unreachable!("a key starts with a name, so the root stays a table"),
         }
     }
 }
@@ -139,8 +139,8 @@ fn steps(key: &str) -> Option<Vec<Step>> {
     }
 }
 
-/// The place of a key's value; it is created if the document does not have it. A created table has the place of the
-/// value.
+/// The place of a key's value, which is created if the document does not have it. Tables that are created for it get
+/// the position of the value in the text.
 fn place<'n, 't>(
     mut node: &'n mut Node<'t>,
     mut schema: &Schema,
@@ -169,7 +169,7 @@ fn place<'n, 't>(
                     table.insert(Spanned::new(span.clone(), DeString::Owned(name.clone())), made);
                 }
                 schema = member(schema, name);
-                node = table.get_mut(name.as_str()).expect("it was there, or was made");
+                node = table.get_mut(name.as_str()).expect("inserted above if it was absent");
             }
             Step::Item(index) => {
                 let items = match node.get_mut() {

@@ -103,7 +103,7 @@ pub fn policy(name: &str) -> Option<(PolicyKind, Weights)> {
 /// Reads the address of a member in any form that a file may have.
 ///
 /// # Errors
-/// Says what is expected.
+/// The expected form, as text.
 pub fn member_address(text: &str) -> Result<Address, String> {
     MemberAddress::read(&text.into()).map_err(|refusal| refusal.expected)
 }

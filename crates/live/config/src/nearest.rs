@@ -2,8 +2,8 @@
 
 use strsim::damerau_levenshtein;
 
-/// The candidate that `word` most likely means, if one is near enough: at most one edit for each three letters, as in
-/// the suggestions of the Rust compiler. Case is ignored.
+/// The candidate that is most similar to `word`; `None` if all differ by more than one edit for each three letters. The
+/// Rust compiler has the same limit for its suggestions. Case is ignored.
 pub(crate) fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let word = word.to_lowercase();
     let slips_max = (word.chars().count() / 3).max(1);
@@ -20,7 +20,7 @@ mod tests {
     use super::nearest;
 
     #[test]
-    fn a_slip_is_recognised_and_a_different_word_is_not() {
+    fn a_typing_error_is_recognised_and_another_word_is_not() {
         let policies = ["round-robin", "cjsq", "tjsq", "tlwl"];
         assert_eq!(nearest("tlw", policies), Some("tlwl"));
         assert_eq!(nearest("TJSQ", policies), Some("tjsq"));

@@ -90,88 +90,78 @@ table! {
 
     let HealthSettings { slow_start, max_rest, ejects, .. } = HealthSettings::default();
 
-    /// A group of servers that share the calls. `<name>` is free to choose (letters, digits, `-`, `_`) and becomes the
-    /// label `pool` of the members' metrics. A single pool gets all requests. With several pools, `[[route]]` rules
-    /// choose one.
+    /// A group of servers that share calls. `<name>` (letters, digits, `-`, `_`) is the label `pool` in metrics. A
+    /// single pool gets all requests; with several pools, `[[route]]` rules choose one.
     struct RawPool {
-        /// How the member for a new call is chosen. `round-robin`: in turn. `hash` and `fnv-hash`: by Call-ID; only
-        /// `hash` keeps most calls in place if the members change. `cjsq`: the member with the fewest calls. `tjsq`:
-        /// with the fewest transactions. `tlwl`, the same as `tlwl-1.75`: with the least work left; `tlwl-2` counts an
-        /// INVITE as two BYEs. `rwma`: with the shortest response time. Choose `cjsq` if a call costs its server as
-        /// long as it lasts, as media and transcoding do.
+        /// Policy that chooses the member for a new call. `round-robin`: in turn. `hash`, `fnv-hash`: by Call-ID; only
+        /// `hash` keeps most calls in place if members change. `cjsq`: fewest calls; choose it if a call costs its
+        /// server as long as it lasts, as media does. `tjsq`: fewest transactions. `tlwl`, the same as `tlwl-1.75`:
+        /// least work left; `tlwl-2` counts an INVITE as two BYEs. `rwma`: shortest response time.
         policy: Setting<Choice<PolicyName>> = PolicyName::default(),
-        /// The servers, at least one. An item is an address, or a table with address, capacity and limits. Without
-        /// `;transport=` a server is reached over UDP; the default port is 5060 (TLS: 5061). A host name stands for all
-        /// its A and AAAA records, an SRV name (`_sip._udp.`, `_sip._tcp.` or `_sips._tcp.`) for all its targets. TCP
-        /// and TLS need a listener of the same transport; requests leave from its address.
+        /// The servers, at least one: addresses, or tables with address, capacity and limits. Default: UDP, port 5060
+        /// (TLS: 5061). A host name stands for all its A and AAAA records, an SRV name (`_sip._udp.`, `_sip._tcp.` or
+        /// `_sips._tcp.`) for all its targets. TCP and TLS need a listener of the same transport; requests leave from
+        /// its address.
         members: Vec<Item<RawMember>> where { "minItems": 1 } => REQUIRED,
-        /// Work per method, relative to a BYE, by upper-case method name. Set it if you have measured other costs on
-        /// your servers. Only with policy `tlwl`, and the same in all pools with that policy. A method without an entry
-        /// weighs 1.0, INVITE 1.75. ACK, and methods that no SIP RFC defines, cannot have a weight.
+        /// Work per method, relative to a BYE, by upper-case name; without an entry 1.0, INVITE 1.75. Set it if you
+        /// have measured other costs on your servers. Only with policy `tlwl`, and the same in all pools with it. Not
+        /// for ACK, and methods that no SIP RFC defines.
         weights: RawWeights => usual_weights(),
         /// How requests are forwarded. `"transaction"`: this process answers 100, retransmits, and tries another member
-        /// if one answers 503, is unreachable or does not answer, within the limits of `[proxy]`. `"stateless"` takes
-        /// less processor time, but only UAC and UAS retransmit and no other member is tried; all clients and members
-        /// must use UDP. `"dialog"`: as `"transaction"`, and the state of each call is kept, for limits and call
-        /// records (`[calls]`). `"distributed"`: of the proxies of `[distribution]` on the path of a call, one keeps
-        /// its transactions, and with `shares` its dialogs. The last two need `dialogs = "route"`.
+        /// after a 503 or without a response, within the limits of `[proxy]`. `"stateless"` takes less processor time,
+        /// but only UAC and UAS retransmit, no other member is tried, and all clients and members must use UDP.
+        /// `"dialog"`: as `"transaction"`, with the state of each call for limits and call records (`[calls]`).
+        /// `"distributed"`: one of the proxies of `[distribution]` on the path keeps the transactions of a call, and
+        /// with `shares` its dialogs. The last two need `dialogs = "route"`.
         forward: Setting<Choice<Forward>> = Forward::default(),
-        /// Where requests within dialogs go: to the `"member"` that got the first request, or to where their `"route"`
-        /// leads, for servers that may leave the route. With `"route"` members are next hops: requests from them are
-        /// treated like those of any sender, and `policy = "hash"` without `max_calls` keeps no state of calls. With
-        /// `"route"` and `forward = "stateless"` the pool needs this policy.
+        /// Target of requests within dialogs: the `"member"` of the first request, or their `"route"`, for servers that
+        /// may leave it. With `"route"` members are next hops: requests from them are treated like those of any sender,
+        /// and `policy = "hash"` without `max_calls` keeps no state of calls. With `forward = "stateless"`, `"route"`
+        /// needs this policy.
         dialogs: Setting<Choice<Dialogs>> = Dialogs::default(),
-        /// How many members a request outside dialogs is sent to. `"none"`: one. `"parallel"`: all at once, as a ring
-        /// group. `"sequential"`: one after the other in the order of `policy` until one accepts, as a hunt group. The
-        /// first member to accept an INVITE gets the call, and the others are cancelled; if none accepts, the best
-        /// response is sent back (RFC 3261 §16.7). The next pool of a route is tried if all have failed with any
-        /// response. Needs `forward = "transaction"` and `dialogs = "route"`. No state of calls is kept, so `max_calls`
-        /// is not possible.
+        /// Members that get a request outside dialogs. `"none"`: one. `"parallel"`: all at once (ring group).
+        /// `"sequential"`: one after the other in the order of `policy` (hunt group). The first member to accept an
+        /// INVITE gets the call, and the others are cancelled. If all fail, the next pool of the route is tried, or the
+        /// best response is sent back (RFC 3261 §16.7). Needs `forward = "transaction"` or `"dialog"`, and `dialogs =
+        /// "route"`; not with `max_calls`.
         fork: Setting<Choice<Fork>> = Fork::default(),
-        /// Time that members ring before they are cancelled and the next member or the next pool is tried. Only with
-        /// `fork`. The last ones ring until `timer_c` of `[proxy]`. Set it higher if people need longer to reach their
-        /// phones.
+        /// Time that members ring before they are cancelled and the next member or pool is tried; the last ones ring
+        /// until `timer_c` of `[proxy]`. Only with `fork`. Set it higher if people need longer to reach their phones.
         ring_time: Setting<Time<SECOND, HOUR>> = RING_TIME,
-        /// Longest wait for the first response of a member to an INVITE, 100 included. After it another member, or the
-        /// next pool of the route, gets the INVITE as well. The first member to answer anything but 503 gets the call,
-        /// and the others get CANCEL. Each further member takes a retry from the budget of the route. `"0s"`: until the
-        /// transaction times out, after 64 * `t1`. Next hops that send no 100, such as stateless proxies, need `"0s"`
-        /// or longer than a phone rings. Not with `forward = "stateless"`, nor with `fork`, where `ring_time` applies.
+        /// Longest wait for the first response to an INVITE, 100 included, before another member or the next pool of
+        /// the route gets it as well; `"0s"`: until the transaction times out, after 64 * `t1`. The first member to
+        /// answer anything but 503 gets the call; each further member takes a retry from the budget of the route. Set
+        /// it to `"0s"`, or longer than a phone rings, for next hops without 100, such as stateless proxies. Not with
+        /// `forward = "stateless"` or `fork`.
         invite_timeout: InviteTimeout = INVITE_TIMEOUT,
-        /// Whether this process adds a Record-Route and so stays on the path of new dialogs. Without it the two parties
-        /// send later requests to each other directly. The end of a call is then not seen, and the call counts as load
-        /// of its member only until it is answered. `false` needs `dialogs = "route"`, and excludes `max_calls`,
-        /// `policy = "cjsq"` and `scale`. Set it to `false` to save the work of requests within dialogs.
+        /// Whether this process adds a Record-Route and so stays on the path of new dialogs. Set it to `false` to save
+        /// the work of requests within dialogs; a call then counts as load only until it is answered. `false` needs
+        /// `dialogs = "route"`, and excludes `max_calls`, `policy = "cjsq"` and `scale`.
         record_route: Setting<Flag> = true,
         /// Time in which the load of a server that came back rises from 10 % to 100 % of its capacity; `"0s"`: no slow
         /// start. Set it higher for servers that are slow until their caches are filled.
         slow_start: Setting<Time<0, DAY>> = slow_start,
         /// Longest time without new calls after a member answered 503, whatever its Retry-After says. If no member
-        /// takes calls, a member that asked for this time gets single trial calls after 10 s, and takes calls again if
-        /// it answers. Set it lower if your servers send a long Retry-After for a short overload.
+        /// takes calls, such a member gets single trial calls after 10 s, and takes calls again if it answers. Set it
+        /// lower if your servers send a long Retry-After for a short overload.
         max_rest: Setting<Time<SECOND, DAY>> = max_rest,
-        /// Most calls at a time on each member that has no limit of its own, over all threads; 0: no limit. An INVITE
-        /// above the limit goes to another member. REGISTER, MESSAGE and other requests that start no call are not
-        /// limited. Set it if a server has a fixed number of channels.
+        /// Most calls at a time on each member without its own limit, over all threads; 0: no limit. An INVITE above
+        /// the limit goes to another member; requests that start no call are not limited. Set it if a server has a
+        /// fixed number of channels.
         max_calls: Setting<Count<0, { u32::MAX }>> = 0,
-        /// Most new calls a second on each member that has no limit of its own, over all threads; 0: no limit. The
-        /// calls of half a second may come at once. An INVITE above the limit goes to another member, or is refused as
-        /// described under `overload`. Set it if a stress test gave the capacity of your servers.
+        /// Most new calls a second on each member without its own limit, over all threads; 0: no limit. The calls of
+        /// half a second may come at once. An INVITE above the limit goes to another member, or is refused as under
+        /// `overload`. Set it if a stress test gave the capacity of your servers.
         max_rate: Setting<Count<0, { u32::MAX }>> = 0,
-        /// Most sessions, over all threads. A session takes about 120 bytes, and 100 more until the call is answered.
-        /// Above the limit the oldest ended sessions are dropped, which are kept for late messages, then the oldest
-        /// sessions without any response. A call that rings or was answered is kept; if there are no others, new calls
-        /// get 503. All pools share one table, so the number must be the same in all. Set it to the highest number of
-        /// calls that you expect.
+        /// Most sessions over all threads, the same number in all pools. A session takes about 120 bytes, and 100 more
+        /// until the call is answered. Above the limit the oldest ended sessions are dropped, then the oldest without
+        /// any response; if all ring or are answered, new calls get 503. Set it to the highest number of calls that you
+        /// expect.
         max_sessions: Setting<Count<1000, { u32::MAX }>> = balance::SessionSettings::MAX_SESSIONS as u32,
         probe: RawProbe,
-        /// Whether a failing member is ejected. It then gets no new calls for 10 s, the second time in a row for 20 s,
-        /// and so on up to 5 minutes. A member fails if it has five failures in a row while others answer. A failure is
-        /// a 500, 502, 504 or 580, or no answer to an INVITE within `invite_timeout` if another member then answers. A
-        /// member also fails if more than half of at least 20 answers in 5 s are failures. This share must also exceed
-        /// three times that of all others, and be ten points above it. At most half of the members are ejected, and if
-        /// no other member takes calls, ejected members get calls again. A failed INVITE counts in the load for as long
-        /// as a successful one takes. Switch it off if one member alone serves calls that usually fail.
+        /// Whether a failing member is ejected: it gets no new calls for 10 s, then 20 s, up to 5 minutes. It fails after
+        /// five failures in a row while others answer, or with a much higher share of failures than the others
+        /// (`docs/policies.md`). Switch it off if one member alone serves calls that usually fail.
         outlier: Setting<Flag> = ejects,
         overload: RawProtection,
         queue: Option<RawQueue> => "none",
@@ -185,26 +175,24 @@ table! {
         /// Capacity relative to the other members. With 2, a member gets twice the work of a member with 1. Set it if
         /// your servers differ in speed.
         capacity: Setting<Ratio> = 1.0,
-        /// Most calls at a time, over all threads; 0: no limit. Set it if this server has another limit than the rest
-        /// of the pool.
+        /// Most calls at a time, over all threads; 0: no limit. Set it if this server differs from the rest of the
+        /// pool.
         max_calls: Option<Setting<Count<0, { u32::MAX }>>> => "`max_calls` of the pool",
-        /// Most new calls a second, over all threads; 0: no limit. Set it if this server has another limit than the
-        /// rest of the pool.
+        /// Most new calls a second, over all threads; 0: no limit. Set it if this server differs from the rest of the
+        /// pool.
         max_rate: Option<Setting<Count<0, { u32::MAX }>>> => "`max_rate` of the pool",
     }
 
     let ProxySettings { timers, limits } = ProxySettings::default();
 
-    /// A proxy that forwards to next hops. By default it keeps transactions and adds Record-Route. It answers 100 at
-    /// once, retransmits, cancels an INVITE that rings too long, and tries another next hop if one fails. Without
-    /// `[[route]]` it takes the place of a pool. With routes, its next hops are the pool `proxy`, and its limits and
-    /// `timer_c` apply to all requests that are forwarded with transactions.
+    /// A proxy that forwards to next hops, by default with transactions and Record-Route. Without `[[route]]` it takes
+    /// the place of a pool. With routes, its next hops are the pool `proxy`, and its limits and `timer_c` apply to all
+    /// requests with transactions.
     struct RawProxy {
-        /// Next hops of requests that belong to no dialog of this proxy: one to 64, or none if there are routes.
-        /// Without `;transport=` they are reached over UDP; the default port is 5060 (TLS: 5061). The Call-ID decides
-        /// which next hop is first. The following ones are tried if it answers 503, is unreachable, or does not answer
-        /// an INVITE in time. An unreachable next hop is tried last, for 64 * 500 ms or until it answers a probe. A
-        /// next hop that answers 503 to half of its new requests is tried last for the time of its Retry-After, or 2 s.
+        /// Next hops of requests that belong to no dialog of this proxy: one to 64, or none with routes. Default: UDP,
+        /// port 5060 (TLS: 5061). The Call-ID decides which one is first; the next one is tried after a 503, an error,
+        /// or no answer to an INVITE in time. Then the failed one is tried last: if unreachable, for 64 * 500 ms or
+        /// until it answers a probe; after 503 to half of its new requests, for its Retry-After, or 2 s.
         next: Vec<Setting<HopAddress>> where { "maxItems": 64 } => "none, with routes",
         /// As `forward` of a pool. With `"stateless"` no state is kept, and no other next hop is tried.
         forward: Setting<Choice<Forward>> = Forward::Transaction,
@@ -213,19 +201,17 @@ table! {
         /// As `invite_timeout` of a pool.
         invite_timeout: InviteTimeout = INVITE_TIMEOUT,
         /// Longest time that an INVITE may ring before it is cancelled, Timer C of RFC 3261 §16.6: more than three
-        /// minutes, and more than 64 * `t1`. Without transactions an unanswered INVITE counts as load for this time.
-        /// Set it higher if calls may wait long without an answer, as in a queue of a call centre. A reload does not
-        /// change it.
+        /// minutes and 64 * `t1`. Without transactions an unanswered INVITE counts as load for this time. Set it higher
+        /// if calls may wait long for an answer, as in a call centre. A reload does not change it.
         timer_c: Setting<Time<{ 3 * MINUTE + SECOND }, DAY>> = timers.c,
-        /// Most transactions at a time. A request in progress has two, and keeps them for up to 32 s after its end.
-        /// Above the limit new requests get 503. For requests within dialogs the limit is a quarter higher; a call may
-        /// begin four of them within 32 s. Set it higher if the process refuses calls with 503 and memory is left.
+        /// Most transactions at a time; above it new requests get 503. A request in progress has two, until up to 32 s
+        /// after its end; a call may begin four within dialogs, for which the limit is a quarter higher. Set it higher
+        /// if the process refuses calls with 503 and memory is left.
         max_transactions: Setting<Count<1000, { u32::MAX }>> = limits.transactions as u32,
-        /// Most memory for transactions and their messages, over all threads; each thread has at least 16 MiB. Above
-        /// the limit new requests get 503. Long requests are refused before short ones: a request may be as long as
-        /// 1/256 of the memory that its thread has left. A refused short request gets a Retry-After of 10 s. For
-        /// requests within dialogs the limit is a quarter higher. The index of transactions and the process itself need
-        /// memory beyond this limit. Set it to what the machine can spare.
+        /// Most memory for transactions and their messages, over all threads, at least 16 MiB each; above it new
+        /// requests get 503, and within dialogs above a quarter more. A request may be as long as 1/256 of the memory
+        /// that its thread has left; a refused short request gets a Retry-After of 10 s. Set it to what the machine can
+        /// spare beside the process itself and the index of transactions.
         max_memory: Setting<Size<{ 16 * MIB }, { 1024 * GIB }>> = limits.memory,
     }
 
@@ -237,23 +223,23 @@ table! {
         /// Addresses or networks of the proxies before and behind this one that take part, at least one. Their Via
         /// parameters about kept calls and load are trusted, so no caller may be able to send from these addresses.
         neighbours: Vec<Setting<NetworkText>> where { "minItems": 1 } => REQUIRED,
-        /// Kinds of state that the proxies divide; the same at all proxies of a chain. `"transaction"`: the
-        /// transactions of calls. `"dialog"`: also the state of their dialogs, with session timers and the call record
-        /// (`[calls]`), which one proxy writes. Pools of next hops without dialogs may then lead to `neighbours` only,
-        /// and `[registrar]` needs `forward = "dialog"` or `"distributed"`. `"authentication"`: the verification of
-        /// callers that a route with `authenticate` sends to next hops. It needs `users` and `trusted` of
-        /// `[registrar]`, with the neighbours in `trusted`, and the same `key` of `[token]` at all proxies.
+        /// State that the proxies divide; the same at all of them. `"transaction"`: the transactions of calls.
+        /// `"dialog"`: also their dialogs, with session timers and the call record (`[calls]`); pools of next hops
+        /// without dialogs may then lead to `neighbours` only, and `[registrar]` needs `forward = "dialog"` or
+        /// `"distributed"`. `"authentication"`: the verification of callers by a route with `authenticate` to next
+        /// hops. It needs `users` and `trusted` of `[registrar]`, with the neighbours in `trusted`, and the same `key`
+        /// of `[token]`.
         shares: Vec<Setting<Choice<Shared>>> = vec![Shared::Transaction],
-        /// How a proxy computes its share. `"level"` makes all proxies that can help each other equally busy. `"paper"`
-        /// is the additive decrease of the SERvartuka paper. `"fixed"` always uses the share `keep`; choose it with
-        /// shares that `sarabande plan` computed.
+        /// Law of the share of a proxy. `"level"`: all proxies that can help are equally busy. `"paper"`: the additive
+        /// decrease of the SERvartuka paper. `"fixed"`: always `keep`; choose it with shares that `sarabande plan`
+        /// computed.
         law: Setting<Choice<ShareLaw>> = law,
-        /// Share of calls whose transactions are kept here, of the calls without transactions that go on to a
-        /// neighbour. Only with the law `"fixed"`. `sarabande plan` computes such shares.
+        /// Share of the calls without transactions to a neighbour whose transactions are kept here. Only with the law
+        /// `"fixed"`; `sarabande plan` computes such shares.
         keep: Setting<Share<0, 1000>> = keep,
         /// Time over which a proxy counts calls before it corrects its share and reports its load to the proxies before
-        /// it. About the same at all proxies of a chain: the report of a neighbour is valid for 3.5 periods, and at
-        /// least 3.5 s. Set it higher at a proxy with few calls a second; the shares are then steadier.
+        /// it. About the same at all proxies: a report is valid for 3.5 periods, and at least 3.5 s. Set it higher at a
+        /// proxy with few calls a second, for steadier shares.
         period: Setting<Time<200, MINUTE>> = period,
         /// Load above which a proxy gives calls away, as a share of the processor time that it may use. Set it lower to
         /// keep a reserve for bursts.
@@ -264,9 +250,8 @@ table! {
         /// Further calls a second that a proxy gives away in each `period` in which it is too busy. Only with the law
         /// `"paper"`. Set it to a small part of the calls that the proxy carries.
         delta_c: Setting<CallRate<1>> = delta_c,
-        /// Calls a second that this proxy carries if it keeps the transactions of all, over all threads. With this key
-        /// and `stateless` the load is computed from the calls and not measured. Set both if other programs use the
-        /// same processors.
+        /// Calls a second that this proxy carries with the transactions of all, over all threads. Set it and
+        /// `stateless` if other programs use the same processors: the load is then computed from the calls.
         stateful: Option<Setting<CallRate<1>>> => "the load is measured",
         /// Calls a second that this proxy carries without transactions, over all threads; at least `stateful`.
         stateless: Option<Setting<CallRate<1>>> => "the load is measured",
@@ -278,18 +263,17 @@ table! {
     let HealthSettings { regular, fall, .. } = HealthSettings::default();
     let ProbeSettings { interval, timeout, .. } = ProbeSettings::default();
 
-    /// Health checks: an OPTIONS to each member. Any final response but 503 counts as good. A member that answers calls
-    /// but no probes is recognised: it is dead only if it leaves calls unanswered or its port is closed.
+    /// Health checks: an OPTIONS to each member. Any final response but 503 is good. A member that answers calls but no
+    /// probes is dead only if it leaves calls unanswered or its port is closed.
     struct RawProbe {
-        /// Whether each server is probed regularly. If not, a server is probed only after a request to it got no
-        /// answer, or the network reported an error. It is then probed every `interval`, until it answers a probe with
-        /// any status, or another request. A server that answers nothing is dead after `fall` probes, as with regular
-        /// probes. Switch it off if your servers do not want OPTIONS.
+        /// Whether each server is probed regularly. If not, a server is probed only after an unanswered request or a
+        /// network error, every `interval`, until it answers a probe with any status, or another request; it is dead
+        /// after `fall` unanswered probes. Switch it off if your servers do not want OPTIONS.
         enabled: Setting<Flag> = regular,
         /// Time between two probes of one server. Set it lower to find dead servers sooner.
         interval: Setting<Time<100, HOUR>> = interval,
-        /// Longest wait for an answer to a probe; at most `interval`, so that each server has one open probe at a time.
-        /// Set it higher if your servers answer slowly under load.
+        /// Longest wait for an answer to a probe; at most `interval`. Set it higher if your servers answer slowly under
+        /// load.
         timeout: Setting<Time<10, HOUR>> = timeout,
         /// Probes in a row without a good answer after which a server is dead, unless it answers requests meanwhile. A
         /// closed port (ICMP port unreachable) is enough at once. Set it higher if the network often loses packets.
@@ -300,8 +284,8 @@ table! {
 
     /// Times for which calls, and the memory of them, are kept.
     struct RawTimers {
-        /// Estimate of the round-trip time, T1 of RFC 3261 §17.1.1.1. Set it higher on links with long delays. Less
-        /// than `"500ms"` only if all SIP elements are in a network of your own. A reload does not change it for
+        /// Estimate of the round-trip time, T1 of RFC 3261 §17.1.1.1. Set it higher on links with long delays, and
+        /// below `"500ms"` only if all SIP elements are in a network of your own. A reload does not change it for
         /// `[proxy]`.
         t1: Setting<Time<1, { 10 * SECOND }>> = transaction::Timers::default().t1,
         /// Time for which a call without any message counts as load, as after a lost BYE. A call whose 200 gets no ACK
@@ -312,10 +296,10 @@ table! {
     /// Keys of the tokens in Record-Route and Via that lead requests and responses back to their server. Balancers with
     /// the same key find each other's calls.
     struct RawToken {
-        /// The key: the 16 bytes as text, or a file with the bytes or their text, `{ file = "token.key" }`. Set it if
+        /// The key: 16 bytes as text, or a file with the bytes or their text, `{ file = "token.key" }`. Set it if
         /// several balancers share calls. Without it a random key is made at the first start and kept as
-        /// `NAME.token-key`, readable by its owner only. Its directory is the state directory of the service
-        /// (`STATE_DIRECTORY`, set by systemd), or else that of this file.
+        /// `NAME.token-key`, readable by its owner only, in the state directory (`STATE_DIRECTORY`, set by systemd), or
+        /// else beside this file.
         key: Option<Secret<KeyText>> => "made once and kept",
         /// Older keys whose tokens are still accepted. To change the key, move the old one here for one `lifetime`.
         previous_keys: Vec<Setting<KeyText>>,
@@ -332,13 +316,13 @@ table! {
     /// HTTP server for status, metrics and administration. On an address that other machines can reach, requests need a
     /// token.
     struct RawAdmin {
-        /// Local address and port; `""` or `false`: no HTTP server. On another address than loopback each request
-        /// except `/healthz` and `/readyz` needs the token, as `Authorization: Bearer TOKEN`. The token is sent
-        /// unencrypted. Set it to let other machines read the metrics. A reload does not change it.
+        /// Local address and port; `""` or `false`: no HTTP server. On other addresses than loopback requests except
+        /// `/healthz` and `/readyz` need the token, which is sent unencrypted: `Authorization: Bearer TOKEN`. Set it to
+        /// let other machines read the metrics. A reload does not change it.
         listen: Setting<AdminListen> = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 8060))),
         /// The token, or a file with it: `{ file = "admin.token" }`. If it is set, requests on loopback need it as
-        /// well. Without it a random token is made at the first start that needs one. It is kept as `NAME.admin-token`,
-        /// readable by its owner only, in the same directory as `NAME.token-key`. A reload does not change it.
+        /// well. Without it a random token is made at the first start that needs one, and kept as `NAME.admin-token`
+        /// beside `NAME.token-key`, readable by its owner only. A reload does not change it.
         token: Option<Secret<BearerText>> => "made once and kept",
     }
 
@@ -347,45 +331,43 @@ table! {
     struct RawCapacity {
         /// Local address and port, over TCP.
         listen: Option<Setting<CapacityListen>> => REQUIRED,
-        /// Keys of the servers: `"10.0.0.1" = "..."`, or `"10.0.0.1" = { file = "sip1.key" }`, a file with the 16 bytes
-        /// or their text. The name is the address or name that the monitor gives with `--as`. The monitor has the same
-        /// key, which can announce the capacity of that server only. `"*"` is the key of all servers without one of
-        /// their own: an intruder on one of them can keep calls away from all.
+        /// Keys of the servers, the same as at their monitors: `"10.0.0.1" = "..."`, or `{ file = "sip1.key" }`, a file
+        /// with the 16 bytes or their text. The name is the address or name that the monitor gives with `--as`. With
+        /// the key it can announce the capacity of this server only. `"*"` is the key of all servers without their own:
+        /// an intruder on one of them can keep calls away from all.
         keys: BTreeMap<String, Secret<KeyText>> => REQUIRED,
         /// Networks that monitors may connect from; empty: any. Set it if other machines can reach `listen`.
         from: Vec<Setting<NetworkText>>,
     }
 
-    /// Protection of this process from more requests than it can serve. It refuses new requests with 503, early and at
-    /// little cost, so that accepted requests are answered in time. Messages of calls in progress are never refused
-    /// (docs/overload.md).
+    /// Protection of this process from more requests than it can serve (docs/overload.md). It refuses new requests with
+    /// 503, early and at little cost, so that accepted requests are answered in time. Messages of calls in progress are
+    /// never refused.
     struct RawOverload {
-        /// Which new requests are refused. `"delay"`: by their expected wait. `"occupancy"`: by the load of the
-        /// threads. `"bang-bang"`: all, from 800 waiting messages until fewer than 600 wait. `"none"`: none, which
-        /// collapses above capacity; messages then wait in the sockets, first come first served. With any other law, a
-        /// thread with more messages than time serves responses and messages within dialogs first, then emergency
-        /// calls, new requests, and OPTIONS. It drops copies of waiting messages, and messages that have waited for 500
-        /// ms. Leave it at `"delay"` unless you compare the laws.
+        /// Law that refuses new requests. `"delay"`: by their expected wait. `"occupancy"`: by the load of the threads.
+        /// `"bang-bang"`: all, from 800 waiting messages until fewer than 600 wait. `"none"`: none; messages wait in
+        /// the sockets in order, which collapses above capacity. Except with `"none"`, a busy thread sorts messages by
+        /// importance, and drops copies of waiting messages and messages that have waited for 500 ms. Change it only to
+        /// compare the laws.
         local: Setting<Choice<ScenarioLocal>> = ScenarioLocal::Delay,
-        /// Retry-After of the refusals of `bang-bang`. Neighbours that obey it all stop and all return at the same
-        /// time, which is worse than no Retry-After. Set it only to compare with other proxies.
+        /// Retry-After of the refusals of `bang-bang`. Set it only to compare with other proxies: neighbours that obey
+        /// it stop and return all at the same time, which is worse than none.
         retry_after: Option<Setting<Time<SECOND, HOUR>>> => "none",
-        /// How neighbours that support it are asked to refuse in place of this process (RFC 7339, RFC 7415). `"rate"`:
-        /// they get the number of requests a second to send. `"loss"`: they get the share of requests to drop.
-        /// `"none"`: they get nothing. With `"rate"` or `"loss"` this process also obeys such requests of neighbours.
-        /// Set it if the SIP servers in front support RFC 7339. See docs/overload-neighbours.md.
+        /// Overload feedback to neighbours that support it (RFC 7339, RFC 7415; docs/overload-neighbours.md). `"rate"`:
+        /// the requests a second to send. `"loss"`: the share of requests to drop. With both this process also obeys
+        /// the feedback of neighbours. Set it if the SIP servers in front support RFC 7339.
         feedback: Setting<Choice<FeedbackName>> = FeedbackName::None,
-        /// Networks of SIP servers, in front of or behind this one, that `feedback` is exchanged with and whose
-        /// Resource-Priority is accepted (RFC 4412). That of members is always accepted. Set it if such servers are no
-        /// members.
+        /// Networks of SIP servers, in front of or behind this one, for `feedback`, and whose Resource-Priority is
+        /// accepted (RFC 4412), as that of members always is. Set it if such servers are no members.
         neighbours: Vec<Setting<NetworkText>>,
     }
 
-    /// The log, on standard error. At most 50 lines of one kind are written at once, and 10 a second. Lines that cannot
-    /// be written, because the disk is full or the reader has stopped, are counted, and no thread waits for them.
+    /// The log, on standard error. At most 50 lines of one kind are written at once, and 10 a second. If the disk is
+    /// full or the reader has stopped, lines are counted and dropped, and no thread waits.
     struct RawLog {
-        /// Lowest severity that is written. `"debug"` adds a line for each failed request: method, Call-ID, sender, and
-        /// the member or rule that refused it. Set it to find out why calls fail. A reload does not change it.
+        /// Lowest severity that is written. Set it to `"debug"` to find out why calls fail: a line for each failed
+        /// request has method, Call-ID, sender, and the member or rule that refused it, and each failed connection has a
+        /// line. A reload does not change it.
         level: Setting<Choice<Level>> = Level::Info,
         /// Format of the lines: text, or a JSON object a line, for programs that collect logs. A reload does not change
         /// it.
@@ -394,21 +376,20 @@ table! {
 
     /// Graceful stop after SIGTERM: no new calls are accepted, and calls in progress may end.
     struct RawStop {
-        /// Longest wait for calls in progress, also after another process has taken over; `"0s"`: stop at once. After a
-        /// `restart`, connections of clients stay open for nine tenths of this time while their calls or bindings last.
-        /// Set it to the time that most of your calls take.
+        /// Longest wait for calls in progress, also after a takeover; `"0s"`: stop at once. After a `restart`,
+        /// connections of clients stay open for nine tenths of it while their calls or bindings last. Set it to the
+        /// time that most of your calls take.
         wait: Setting<Time<0, DAY>> = Duration::from_secs(30),
     }
 
     /// DNS look-ups of members, and of the hosts to which members send requests.
     struct RawDns {
-        /// Time between two look-ups of a name. The name of a host to which members send requests is looked up again
-        /// only while it is in use. If a look-up fails, or its part about one target or address family, the previous
-        /// addresses stay. A member's name is then looked up every 3 s until all of it is answered. Set it lower if the
-        /// addresses of your servers change often.
+        /// Time between look-ups of a name; hosts to which members send requests are looked up only while in use. If a
+        /// look-up fails, or its part about one target or address family, the previous addresses stay, and a member's
+        /// name is looked up every 3 s. Set it lower if the addresses of your servers change often.
         refresh: Setting<Time<SECOND, DAY>> = Duration::from_secs(30),
-        /// DNS servers, in the order in which they are asked, over UDP and TCP. Empty: those of the system
-        /// (`/etc/resolv.conf`). Set it if the names of members are in a DNS of your own.
+        /// DNS servers in order, over UDP and TCP; empty: those of the system (`/etc/resolv.conf`). Set it if the names
+        /// of members are in a DNS of your own.
         servers: Vec<Setting<DnsServer>>,
     }
 }

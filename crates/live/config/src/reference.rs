@@ -13,7 +13,7 @@ const WIDTH: usize = 120;
 
 const INTRODUCTION: &str = r#"# Configuration
 
-<!-- Made from crates/live/config/src/raw.rs; a test of that crate says how to make it anew. -->
+<!-- Made from crates/live/config/src/raw.rs; a failing test of this crate prints the command that updates it. -->
 
 The configuration is one TOML file. This file is complete; every other key has the default given below:
 
@@ -26,15 +26,13 @@ policy  = "tlwl"
 members = ["10.0.0.1:5060", "10.0.0.2:5060", "10.0.0.3:5060"]
 ```
 
-`sarabande check FILE.toml` reads a file without running it and lists all errors: file, line and column, key, the value
-read, and the values allowed. An unknown key is an error. It also checks, without using the network, the directories of
-stores and of records, the file of users, certificates and their keys, and the form of URLs.
-[schema.json](schema.json) is the JSON schema of the file, for editors.
+`sarabande check FILE.toml` lists all errors of a file: file, line and column, key, the value read, and the values
+allowed. An unknown key is an error. It also checks, without using the network, the directories of stores and records,
+the file of users, certificates and their keys, and URLs. [schema.json](schema.json) is the JSON schema, for editors.
 
-- **Durations** are text, a whole number and a unit: `ms`, `s`, `m`, `h`, `d`. `"500ms"`, `"30s"`, `"4h"`. A bare number is
-  an error.
+- **Durations** are text, a whole number and a unit (`ms`, `s`, `m`, `h`, `d`): `"500ms"`, `"30s"`, `"4h"`.
 - **Sizes** are a number of bytes, or text with `KiB`, `MiB` or `GiB`: `65536`, `"4MiB"`.
-- **Addresses** are `IPv4:port` or `[IPv6]:port`.
+- **Addresses** are `IPv4:port` or `[IPv6]:port`. **Networks** are an address with or without a length: `10.0.0.0/8`.
 - A key **without a default** is required.
 "#;
 
@@ -73,7 +71,8 @@ fn section(text: &mut String, path: &str, table: &Value) {
         ),
         None => format!("`[{path}]`"),
     };
-    write!(text, "\n## {heading}\n\n{}\n\n", wrapped(&prose(table))).expect("a String takes all");
+    write!(text, "\n## {heading}\n\n{}\n\n", wrapped(&prose(table)))
+        .expect("writing to a String cannot fail");
     text.push_str("| key | value | default | meaning |\n| --- | --- | --- | --- |\n");
     let mut inner: Vec<(String, &Value)> = Vec::new();
     for (key, schema) in properties(table) {
@@ -90,7 +89,7 @@ fn section(text: &mut String, path: &str, table: &Value) {
         }
         let row = [format!("`{key}`"), kind(schema), default(schema), prose(schema)];
         writeln!(text, "| {} |", row.map(|cell| cell.replace('|', "\\|")).join(" | "))
-            .expect("a String takes all");
+            .expect("writing to a String cannot fail");
     }
     for (path, table) in inner {
         section(text, &path, table);

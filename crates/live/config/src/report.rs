@@ -1,4 +1,4 @@
-//! Collects problems, and the places of keys and values in the file.
+//! Problems of a configuration file, and the places of its keys and values.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -9,14 +9,15 @@ use crate::problem::{Errors, Problem};
 /// Longest piece of the file that a message shows, in characters.
 const SHOWN_MAX: usize = 60;
 
-/// A value with a place in the file.
+/// A value with its place in the file.
 pub(crate) trait Placed {
-    /// Its place, in bytes; empty for a default.
+    /// Place of the value, in bytes; empty for a default.
     fn span(&self) -> &Range<usize>;
 }
 
+/// Problems of a configuration file, and the places that they refer to.
 pub(crate) struct Report<'t> {
-    /// The text of the file, and an appended value.
+    /// Text of the file. If a value is changed at run time, its line is appended, so that messages can show it.
     text: &'t str,
     /// Length of the file.
     file_end: usize,
@@ -40,7 +41,7 @@ fn without_secret(key: String) -> String {
 }
 
 impl<'t> Report<'t> {
-    /// The file is the first `file_end` bytes of `text`.
+    /// Creates a report without problems. The file is the first `file_end` bytes of `text`.
     pub(crate) fn new(text: &'t str, file_end: usize) -> Self {
         Self {
             text,
@@ -52,7 +53,7 @@ impl<'t> Report<'t> {
         }
     }
 
-    /// Records that `path` is in the file.
+    /// Records that the file has the key `path`, and where its key and value start.
     pub(crate) fn note(&mut self, path: &str, key_start: usize, value_start: usize) {
         self.keys.insert(path.to_owned(), key_start);
         self.values.insert(value_start, path.to_owned());

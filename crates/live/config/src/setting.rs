@@ -1,6 +1,6 @@
 //! One value of the file, with its place and its typed value by its [`Kind`].
 //!
-//! Reading must not stop at the first mistake. So a [`Setting`] takes any TOML value, and reports one that its kind
+//! Reading must not stop at the first mistake. So a [`Setting`] takes any TOML value, and reports a value that its kind
 //! refuses.
 
 use std::ops::Range;
@@ -38,7 +38,7 @@ impl<K: Kind> Setting<K> {
 }
 
 /// The typed value of an optional key: `Some(None)` if it is absent, `None` if it is wrong.
-#[expect(clippy::option_option, reason = "a wrong value is no absent one")]
+#[expect(clippy::option_option, reason = "`None`: the value is wrong; `Some(None)`: the key is absent")]
 pub(crate) fn given<K: Kind>(setting: Option<&Setting<K>>) -> Option<Option<K::Value>> {
     setting.map_or(Some(None), |setting| setting.value().map(Some))
 }
@@ -55,7 +55,7 @@ pub(crate) enum Entry<K: Kind, T> {
     Table(T),
 }
 
-/// A table with a short form, which is one of its values.
+/// A table with a short form: one of its values alone.
 pub(crate) trait Short: Table {
     /// Kind of the short form.
     type Main: Kind;

@@ -1,6 +1,6 @@
 //! Compares the parsed text with the schema: unknown keys, and arrays or tables in the wrong place.
 //!
-//! Errors are reported and removed, so that later steps find none of these.
+//! Wrong parts are reported and removed, so that later steps do not meet them.
 
 use std::collections::BTreeMap;
 
@@ -81,7 +81,7 @@ impl Pruner<'_, '_> {
                 None if has_leaf => return Some(Spanned::new(span, DeValue::Array(array))),
                 None => no_table(path, schema),
             },
-            DeValue::Datetime(_) => Refusal::new("expected anything but a date or time: no key takes one"),
+            DeValue::Datetime(_) => Refusal::new("no key has a date or a time as its value"),
             DeValue::Integer(number) if i64::from_str_radix(number.as_str(), number.radix()).is_err() => {
                 Refusal::new("expected a number of at most 64 bits")
             }
@@ -92,7 +92,7 @@ impl Pruner<'_, '_> {
             _ if items.is_some() => no_array(path, items),
             _ => no_table(path, schema),
         };
-        // The place of a table is its header, which is also that of its key.
+        // The place of a table, and of its key, is its header.
         self.report.shape_problem(path, span.start.max(key_start), &shown, refusal);
         None
     }
@@ -119,13 +119,13 @@ impl Pruner<'_, '_> {
             meant = find(self.root, key.get_ref(), "");
         }
         let place = match parent {
-            _ if known.is_empty() => format!("`{parent}` has tables only"),
+            _ if known.is_empty() => format!("`{parent}` contains tables only"),
             "" => format!("the file has {}", known.join(", ")),
             _ => format!("`{parent}` has {}", known.join(", ")),
         };
         let meant = meant.map(|key| format!("; did you mean `{key}`?")).unwrap_or_default();
         let remedy = if parent == "listen" && &**key.get_ref() == "sctp" {
-            "there are listeners for UDP, TCP, TLS and WebSocket, none for SCTP; remove this".to_owned()
+            "listeners exist for UDP, TCP, TLS and WebSocket, not for SCTP; remove this key".to_owned()
         } else {
             format!("unknown key; {place}{meant}")
         };
@@ -190,8 +190,8 @@ pub(crate) fn is_table(shape: &Value) -> bool {
     shape.get("type").is_some_and(|kind| kind == "object")
 }
 
-/// Whether the user chooses the keys of a table, while `value`, the schema of an entry, is no table, or that of a
-/// secret other than the one that was `read`.
+/// Whether the user chooses the keys of a table, and its entries are plain values. `value` is the schema of an entry. A
+/// table counts as a plain value if it stands for a secret and has none of the keys of `read`.
 fn names_values(table: &Value, value: &Value, read: &DeTable<'_>) -> bool {
     let is_named = table.get("additionalProperties").is_some_and(Value::is_object);
     let has_secret = shapes(value).into_iter().any(is_secret);

@@ -28,8 +28,10 @@ pub(crate) fn report_mistakes(text: &str, mistakes: &[Error], report: &mut Repor
             None => report.shown(&span),
         };
         let remedy = match meant {
-            Some(value) => format!("this is not TOML: text needs quotes; did you mean {}?", quoted(value)),
-            None => format!("this is not TOML: {words}"),
+            Some(value) => {
+                format!("this is not valid TOML: text needs quotes; did you mean {}?", quoted(value))
+            }
+            None => format!("this is not valid TOML: {words}"),
         };
         report.syntax(span.start, key, read, remedy);
         if words.contains("array") {

@@ -320,8 +320,8 @@ mod tests {
         struct Trial where { "title": "trial" } {
             /// How long.
             wait: Setting<Time<0, SECOND>> = usual,
-            /// Whose.
-            r#move: Option<Setting<Text>> => "nobody's",
+            /// Target of the move.
+            r#move: Option<Setting<Text>> => "none",
             /// How many.
             several: Vec<Setting<Count<0, 9>>> where { "minItems": 1 } => REQUIRED,
             inner: Inner,
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_says_of_each_key_all_that_its_declaration_does() {
+    fn a_schema_has_all_facts_of_each_declaration() {
         let flag = json!({
             "description": "A table in it.",
             "type": "object",
@@ -357,7 +357,7 @@ mod tests {
         let keys: Vec<_> = schema["properties"].as_object().expect("an object").keys().collect();
         assert_eq!(keys, ["wait", "move", "several", "inner", "named"]);
         assert_eq!(schema["properties"]["wait"]["default"], "250ms");
-        assert_eq!(schema["properties"]["move"]["x-default"], "nobody's");
+        assert_eq!(schema["properties"]["move"]["x-default"], "none");
         assert_eq!(schema["properties"]["several"]["minItems"], 1);
         assert_eq!(schema["properties"]["several"].get("default"), None);
         assert_eq!(schema["properties"]["inner"], flag);
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_file_has_is_read_and_the_rest_is_default() {
+    fn absent_keys_have_their_defaults() {
         let trial = read("move = \"a\"\nseveral = [1, 2]\n[inner]\nflag = false\n[named.x]");
         assert_eq!(trial.wait.value(), Some(Duration::from_millis(250)));
         assert!(!trial.wait.is_set());

@@ -45,7 +45,8 @@ pub struct CallsConfig {
 pub struct ServerUrl {
     /// Its URL, with the user name for the login.
     pub url: String,
-    /// File of the authorities that are trusted to certify the server, if it uses TLS; `None`: those of the system.
+    /// File of the authorities that are trusted to certify the server, if it uses TLS; `None`: the authorities of the
+    /// system.
     pub authorities: Option<PathBuf>,
 }
 
@@ -77,8 +78,8 @@ pub struct Config {
     pub connections: Connections,
     /// Certificates and trusted authorities; present if a listener needs them.
     pub tls: Option<Tls>,
-    /// All pools, by the index that routes use: those of the file in its order, then that of `[proxy]`, then those of
-    /// the next hops of routes.
+    /// All pools, by the index that routes use. The pools of the file come first, in its order, then the pool of
+    /// `[proxy]`, then the pools of next hops of routes.
     pub pools: Vec<PoolConfig>,
     /// Timers and limits of all requests that are forwarded with transactions.
     pub transactions: ProxySettings,
@@ -151,8 +152,8 @@ impl Config {
             let transport = of_listener.or_else(|| members.find(reliable))?;
             let table = if pool.origin == PoolOrigin::Proxy { "proxy".to_owned() } else { format!("pool.{}", pool.settings.name) };
             Some(format!(
-                "{table}.forward = \"stateless\": beside {} a message that is lost over UDP is repeated by nobody, and its call \
-                 hangs; set forward = \"transaction\"",
+                "{table}.forward = \"stateless\": beside {} a message that is lost over UDP is not retransmitted, \
+                 and its call hangs; set forward = \"transaction\"",
                 transport.name().to_uppercase()
             ))
         })
@@ -162,8 +163,8 @@ impl Config {
     fn key_warnings(&self) -> Vec<String> {
         let Some(capacity) = &self.capacity else { return Vec::new() };
         if capacity.keys.shared.is_some() {
-            let text = "capacity.keys.\"*\": whoever has this key can announce any capacity for every server without a key of its own, \
-                        and each of their monitors has it; give each server its own";
+            let text = "capacity.keys.\"*\": each monitor with this key can announce any capacity for every server \
+                        without its own key; give each server its own key";
             return vec![text.to_owned()];
         }
         let is_monitored = |pool: &&PoolConfig| {
@@ -191,7 +192,7 @@ impl Config {
             }
         };
         let without = members.filter(|(_, member)| !has_key(&member.address)).map(|(pool, member)| format!(
-            "capacity.keys: {}, a member of pool.{}, has none, so no monitor can say what it takes; add one",
+            "capacity.keys: {}, a member of pool.{}, has no key, so no monitor can announce its capacity; add a key",
             member.address, pool.settings.name
         ));
         without.collect()
@@ -205,21 +206,22 @@ impl Config {
         let is_wide = |network: &&Network| network.length() < if network.first().is_ipv4() { 8 } else { 7 };
         let wide = neighbours.iter().filter(is_wide).map(|network| {
             format!(
-                "distribution.neighbours: {network} holds strangers, who could have calls pass without state; list the proxies alone"
+                "distribution.neighbours: {network} contains more than your proxies, and other senders in it could \
+                have calls forwarded without state; list the addresses of the proxies"
             )
         });
         let sharers =
             self.pools.iter().filter(|pool| pool.settings.service.forward() == Forward::Distributed);
         let hops = sharers.flat_map(|pool| pool.members.iter().map(move |member| (pool, member)));
-        let strangers = hops.filter_map(|(pool, member)| match &member.address {
+        let outsiders = hops.filter_map(|(pool, member)| match &member.address {
             Address::Socket(peer) if !neighbours.iter().any(|it| it.contains(peer.address.ip())) => Some(format!(
-                "distribution.neighbours: {}, a next hop of `{}`, is in none: this proxy keeps all calls that go there; add it if \
-                 it shares out state",
+                "distribution.neighbours: {}, a next hop of `{}`, is in none of them: this proxy keeps the state of \
+                 all calls to it; add it if it shares state",
                 peer.address, pool.settings.name
             )),
             _ => None,
         });
-        wide.chain(strangers).collect()
+        wide.chain(outsiders).collect()
     }
 
     /// Returns a summary in a few words.
@@ -260,8 +262,8 @@ impl Config {
 }
 
 /// A number with its noun.
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Number of members in the file. A name may stand for several, or for none.
@@ -281,7 +283,8 @@ fn members(members: &[MemberSettings]) -> String {
 pub struct RegistrarConfig {
     /// Domains, limits of registrations, and authentication.
     pub settings: RegistrarSettings,
-    /// Digest algorithms that the file names; `None`: the one that most clients support among those with hashes.
+    /// Digest algorithms that the file names; `None`: the most widely supported algorithm that the users have hashes
+    /// of.
     pub algorithms: Option<Offer>,
     /// Where passwords are stored; `None`: no password is needed.
     pub users: Option<UsersPlace>,
@@ -325,8 +328,8 @@ pub enum PoolOrigin {
 pub struct PoolConfig {
     /// Origin of the pool.
     pub origin: PoolOrigin,
-    /// Settings for the control plane. The name is the `<name>` of the table; `proxy`; or `route.` and the name of the
-    /// route.
+    /// Settings for the control plane. The pool's name is the `<name>` of the table, or `proxy`, or `route.` and the
+    /// name of the route.
     pub settings: PoolSettings,
     /// At least one member; no two are equal; in the order of the file.
     pub members: Vec<MemberSettings>,
@@ -353,8 +356,8 @@ impl PoolConfig {
         let quick = health.regular && health.fall == 1;
         quick.then(|| {
             format!(
-                "pool.{name}: probe.fall = 1: under load one late answer takes a member out, and the others get its calls; set 2 or \
-                 more"
+                "pool.{name}: probe.fall = 1: under load one late answer makes a member dead, and the other members \
+                 get its calls; set 2 or more"
             )
         })
     }
@@ -497,6 +500,6 @@ pub struct Stop {
 pub struct Dns {
     /// Time between two look-ups of a member's name.
     pub refresh: Duration,
-    /// DNS servers; empty: those of the system.
+    /// DNS servers; empty: the DNS servers of the system.
     pub servers: Vec<SocketAddr>,
 }

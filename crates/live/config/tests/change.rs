@@ -41,13 +41,13 @@ fn with(key: &str, value: &str) -> Result<Scenario, String> {
 #[track_caller]
 fn assert_same(key: &str, value: &str, old: &str, new: &str) {
     assert_eq!(TEXT.matches(old).count(), 1, "{old}");
-    let by_hand = parse(&TEXT.replace(old, new), "file.toml").expect("a right scenario");
-    assert_ne!(by_hand, parse(TEXT, "file.toml").expect("a right scenario"), "{key} changes nothing");
-    assert_eq!(with(key, value).expect("a right scenario"), by_hand, "{key}");
+    let by_hand = parse(&TEXT.replace(old, new), "file.toml").expect("a valid scenario");
+    assert_ne!(by_hand, parse(TEXT, "file.toml").expect("a valid scenario"), "{key} changes nothing");
+    assert_eq!(with(key, value).expect("a valid scenario"), by_hand, "{key}");
 }
 
 #[test]
-fn a_key_that_is_there_is_replaced() {
+fn an_existing_key_is_replaced() {
     assert_same("run.duration", "90s", "\"2m\"", "\"90s\"");
     assert_same("calls.main.rate", "120", "rate = 100", "rate = 120");
     assert_same("host.core.capacity", "[160, 100]", "capacity = 160", "capacity = [160, 100]");
@@ -67,7 +67,7 @@ fn an_item_of_an_array_is_replaced() {
 }
 
 #[test]
-fn a_key_that_is_not_there_is_added() {
+fn an_absent_key_is_added() {
     assert_same("host.core.count", "3", "[host.core]", "[host.core]\ncount = 3");
     assert_same("link[0].loss", "5%", "[[link]]", "[[link]]\nloss = \"5%\"");
     // A zero that is intended.
@@ -83,12 +83,12 @@ fn a_key_that_is_not_there_is_added() {
 }
 
 #[test]
-fn a_file_may_lack_what_is_put_in() {
+fn a_required_key_may_be_absent_if_it_is_set() {
     let text = TEXT.replace("rate = 100\n", "");
     parse(&text, "file.toml").expect_err("no rate");
     let value = Value::read("100").expect("a value");
-    let scenario = parse_with(&text, "file.toml", "calls.main.rate", &value).expect("a right scenario");
-    assert_eq!(scenario, parse(TEXT, "file.toml").expect("a right scenario"));
+    let scenario = parse_with(&text, "file.toml", "calls.main.rate", &value).expect("a valid scenario");
+    assert_eq!(scenario, parse(TEXT, "file.toml").expect("a valid scenario"));
 }
 
 #[test]
@@ -107,11 +107,11 @@ fn a_wrong_value_is_named_and_the_places_of_others_stay() {
         // Both a rate and steps.
         ("calls.steps.rate", "10"),
     ];
-    insta::assert_snapshot!("values", told(&refusals));
+    insta::assert_snapshot!("values", with_remedies(&refusals));
 }
 
 #[test]
-fn a_wrong_key_is_told_as_if_it_were_in_the_file() {
+fn a_wrong_key_is_reported_as_if_it_were_in_the_file() {
     let refusals = [
         ("calls.main.rates", "10"),
         ("call.main.rate", "10"),
@@ -126,11 +126,11 @@ fn a_wrong_key_is_told_as_if_it_were_in_the_file() {
         ("calls..rate", "5"),
         ("link[one].loss", "5%"),
     ];
-    insta::assert_snapshot!("keys", told(&refusals));
+    insta::assert_snapshot!("keys", with_remedies(&refusals));
 }
 
 /// The messages about each key and value.
-fn told(refusals: &[(&str, &str)]) -> String {
+fn with_remedies(refusals: &[(&str, &str)]) -> String {
     let told = refusals.iter().map(|(key, value)| {
         let errors = with(key, value).expect_err(key);
         format!("{key} = {value}\n    {}\n", errors.replace('\n', "\n    "))
@@ -158,7 +158,7 @@ fn a_law_of_any_name_is_swept_like_a_number() {
         ("delay", ScenarioLocal::Delay),
         ("bang-bang", ScenarioLocal::BangBang),
     ] {
-        let scenario = with("host.core.overload.local", name).expect("a right scenario");
+        let scenario = with("host.core.overload.local", name).expect("a valid scenario");
         assert_eq!(scenario.groups[1].overload.local, law);
     }
 }
@@ -172,9 +172,9 @@ fn a_file_may_be_large() {
 }
 
 #[test]
-fn all_hosts_or_calls_are_no_one_value() {
+fn a_table_of_hosts_or_calls_is_not_a_value() {
     for key in ["host", "calls"] {
-        let told = with(key, "{ edge = { capacity = 1 } }").expect_err("too much at once");
+        let told = with(key, "{ edge = { capacity = 1 } }").expect_err("a table, not a value");
         assert!(told.contains(&format!("`{key}`")) && told.contains("one of its tables"), "{told}");
     }
 }

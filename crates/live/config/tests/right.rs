@@ -13,13 +13,13 @@ use wire::Method;
 
 #[test]
 fn six_lines_are_enough_and_the_rest_has_defaults() {
-    let config = load(Path::new("tests/right/minimal.toml")).expect("a right file");
+    let config = load(Path::new("tests/right/minimal.toml")).expect("a valid file");
     insta::assert_debug_snapshot!("minimal", config);
 }
 
 #[test]
 fn every_key_is_read() {
-    let config = load(Path::new("tests/right/complete.toml")).expect("a right file");
+    let config = load(Path::new("tests/right/complete.toml")).expect("a valid file");
     assert_eq!(config.token.key, Some(*b"0123456789abcdef"));
     assert_eq!(config.token.previous_keys, [*b"0123456789abcdef"]);
     insta::assert_debug_snapshot!("complete", config);
@@ -28,7 +28,7 @@ fn every_key_is_read() {
 /// Listeners are sorted by transport, and the access to each has the same index.
 #[test]
 fn every_key_of_transports_is_read() {
-    let config = load(Path::new("tests/right/transports.toml")).expect("a right file");
+    let config = load(Path::new("tests/right/transports.toml")).expect("a valid file");
     let conditions = &config.routes[0].conditions;
     let members: Vec<_> = config.members().iter().map(|member| member.address.to_string()).collect();
     insta::assert_debug_snapshot!(
@@ -45,15 +45,15 @@ fn a_listener_of_any_transport_is_enough() {
         ["udp", "tcp", "tls", "ws", "wss"].into_iter().zip(["UDP", "TCP", "TLS", "WS", "WSS"])
     {
         let text = format!("[listen]\n{key} = [\"10.0.0.9:5060\"]\n{users}{certificates}");
-        let config = parse(&text, "some.toml").expect("a right file");
+        let config = parse(&text, "some.toml").expect("a valid file");
         assert_eq!(config.listen.listeners.len(), 1);
         assert_eq!(config.listen.listeners[0].transport.name(), transport);
     }
 }
 
 #[test]
-fn a_proxy_stands_in_place_of_a_pool() {
-    let config = load(Path::new("tests/right/proxy.toml")).expect("a right file");
+fn a_proxy_replaces_a_pool() {
+    let config = load(Path::new("tests/right/proxy.toml")).expect("a valid file");
     insta::assert_debug_snapshot!("proxy", (config.transactions, &config.pools[0]));
     let sharing = config.distribution.as_ref().map(|distribution| distribution.settings);
     assert_eq!(sharing.map(|settings| settings.period), Some(std::time::Duration::from_millis(2_500)));
@@ -63,7 +63,7 @@ fn a_proxy_stands_in_place_of_a_pool() {
 
 #[test]
 fn every_key_of_routes_is_read() {
-    let config = load(Path::new("tests/right/routes.toml")).expect("a right file");
+    let config = load(Path::new("tests/right/routes.toml")).expect("a valid file");
     let names: Vec<_> = config
         .pools
         .iter()
@@ -75,8 +75,8 @@ fn every_key_of_routes_is_read() {
 
 #[test]
 fn every_key_of_the_registrar_is_read() {
-    let config = load(Path::new("tests/right/registrar.toml")).expect("a right file");
-    let registrar = config.registrar.as_ref().expect("it is there");
+    let config = load(Path::new("tests/right/registrar.toml")).expect("a valid file");
+    let registrar = config.registrar.as_ref().expect("the table is present");
     insta::assert_debug_snapshot!("registrar", (registrar, &config.routes, &config.distribution));
     assert_eq!(config.summary(), "users of 3 domains, 2 routes, 1 pool");
 }
@@ -84,7 +84,7 @@ fn every_key_of_the_registrar_is_read() {
 /// Rules of a file without routes: calls to users, from users and members.
 #[test]
 fn every_key_of_calls_is_read() {
-    let config = load(Path::new("tests/right/calls.toml")).expect("a right file");
+    let config = load(Path::new("tests/right/calls.toml")).expect("a valid file");
     insta::assert_debug_snapshot!(
         "calls",
         (&config.calls, config.registrar.map(|users| users.settings.forward))
@@ -93,36 +93,36 @@ fn every_key_of_calls_is_read() {
 
 #[test]
 fn every_key_of_scaling_is_read() {
-    let config = load(Path::new("tests/right/scale.toml")).expect("a right file");
+    let config = load(Path::new("tests/right/scale.toml")).expect("a valid file");
     let scales: Vec<_> = config.pools.iter().map(|pool| (&pool.settings.name, &pool.scale)).collect();
     insta::assert_debug_snapshot!("scale", scales);
 }
 
 /// Missing keys have the defaults of the scaler's crate.
 #[test]
-fn a_scale_that_says_nothing_leaves_the_defaults_of_its_crate() {
+fn an_empty_scale_table_has_the_defaults_of_its_crate() {
     let pool = pool("scale = { driver = \"none\" }");
-    let settings = pool.scale.expect("it is there").settings;
+    let settings = pool.scale.expect("the table is present").settings;
     assert_eq!(settings, elastic::scale::ScaleSettings::default());
 }
 
 #[test]
 fn without_routes_a_registrar_has_its_own() {
-    let config = load(Path::new("../../../examples/registrar.toml")).expect("a right file");
+    let config = load(Path::new("../../../examples/registrar.toml")).expect("a valid file");
     let [rule] = &config.routes[..] else { panic!("{:?}", config.routes) };
     assert_eq!((rule.authenticate, &rule.target), (true, &Target::Location));
     assert_eq!(rule.conditions.origin, route::Origin::Anyone);
     assert_eq!(config.summary(), "users of example.com");
     let open =
         parse("[listen]\nudp = [\"10.0.0.9:5060\"]\n[registrar]\ndomains = [\"[::1]:5070\"]\n", "open.toml");
-    let open = open.expect("a right file");
+    let open = open.expect("a valid file");
     assert!(!open.routes[0].authenticate);
     let hosts = &open.routes[0].conditions.texts[0].1;
     assert_eq!(hosts, &[route::Pattern::Exact(b"[::1]".to_vec())]);
 }
 
 #[test]
-fn the_examples_of_routes_are_right() {
+fn the_examples_of_routes_are_valid() {
     for (file, pools, routes) in
         [("several-sites", 2, 4), ("media-cluster", 2, 4), ("carrier-failover", 3, 3)]
     {
@@ -134,12 +134,12 @@ fn the_examples_of_routes_are_right() {
 
 /// A name may stand for several members or for none, so the file does not have their number.
 #[test]
-fn the_summary_tells_names_from_members() {
+fn the_summary_distinguishes_names_and_members() {
     let summary = |members: &str| {
         let text = format!(
             "[listen]\nudp = [\"0.0.0.0:5060\"]\n[pool.a]\npolicy = \"cjsq\"\nmembers = [{members}]\n"
         );
-        parse(&text, "summary.toml").expect("a right file").summary()
+        parse(&text, "summary.toml").expect("a valid file").summary()
     };
     assert_eq!(summary("\"10.0.0.1\""), "1 member, policy cjsq");
     assert_eq!(summary("\"10.0.0.1\", \"10.0.0.2\""), "2 members, policy cjsq");
@@ -162,7 +162,7 @@ fn the_complete_file_has_every_key_of_the_schema() {
 }
 
 fn config(lines: &str) -> Config {
-    parse(&format!("[listen]\nudp = [\"0.0.0.0:5060\"]\n{lines}"), "some.toml").expect("a right file")
+    parse(&format!("[listen]\nudp = [\"0.0.0.0:5060\"]\n{lines}"), "some.toml").expect("a valid file")
 }
 
 fn pool(lines: &str) -> PoolConfig {
@@ -191,7 +191,7 @@ fn each_policy_is_chosen_by_its_name() {
 }
 
 #[test]
-fn a_file_that_says_nothing_leaves_the_defaults_of_the_crates() {
+fn an_empty_file_has_the_defaults_of_the_crates() {
     let pool = pool("");
     assert_eq!(pool.settings.policy, PolicyKind::default());
     assert_eq!(
@@ -223,7 +223,7 @@ fn each_source_has_a_limit_by_default() {
 }
 
 #[test]
-fn routes_that_say_nothing_have_the_defaults_of_their_crate() {
+fn an_empty_route_has_the_defaults_of_its_crate() {
     let lines = "[pool.a]\nmembers = [\"10.0.0.1\"]\n[pool.b]\nmembers = [\"10.0.0.2\"]\n[[route]]\npool = [\"b\", \"a\"]";
     let config = config(lines);
     let Target::Pools(pools) = &config.routes[0].target else { panic!("{:?}", config.routes) };
@@ -239,7 +239,7 @@ fn routes_that_say_nothing_have_the_defaults_of_their_crate() {
 
 /// The settings of transactions apply to a pool, even without next hops of a proxy.
 #[test]
-fn a_pool_forwards_with_transactions_unless_told_otherwise() {
+fn a_pool_forwards_with_transactions_by_default() {
     let config = config("[pool.a]\nmembers = [\"10.0.0.1\"]\n[proxy]\ntimer_c = \"5m\"");
     assert_eq!(config.pool().map(|pool| pool.settings.service), Some(Service::BalanceTransactions));
     assert_eq!((config.pools.len(), config.transactions.timers.c), (1, std::time::Duration::from_mins(5)));
@@ -270,7 +270,7 @@ fn next_hops_are_a_pool() {
 }
 
 #[test]
-fn t1_reaches_all_that_depends_on_it() {
+fn t1_changes_all_times_that_depend_on_it() {
     let t1 = std::time::Duration::from_millis(200);
     let pool = pool("[timers]\nt1 = \"200ms\"");
     assert_eq!(pool.settings.probes.t1, t1);
@@ -283,7 +283,7 @@ fn t1_reaches_all_that_depends_on_it() {
 fn a_key_in_the_file_is_read_and_kept_out_of_logs() {
     let text = "[listen]\nudp = [\"0.0.0.0:5060\"]\n[pool.a]\nmembers = [\"10.0.0.1\"]\n\
                 [token]\nkey = \"30313233343536373839616263646566\"";
-    let token = parse(text, "key.toml").expect("a right file").token;
+    let token = parse(text, "key.toml").expect("a valid file").token;
     assert_eq!(token.key, Some(*b"0123456789abcdef"));
     let shown = format!("{token:?}");
     assert!(shown.contains("secret") && !shown.contains("48"), "{shown}");
@@ -291,18 +291,18 @@ fn a_key_in_the_file_is_read_and_kept_out_of_logs() {
 
 /// Warnings of a chain about neighbours in very large networks, and about a next hop that is no neighbour.
 #[test]
-fn neighbours_that_are_strangers_are_warned_of() {
+fn unknown_and_wide_neighbours_cause_a_warning() {
     let warnings = |neighbours: &str| {
         let text = format!(
             "[listen]\nudp = [\"0.0.0.0:5060\"]\n[proxy]\nnext = [\"10.0.0.1\"]\nforward = \"distributed\"\n\
              [distribution]\nneighbours = [{neighbours}]\n"
         );
-        parse(&text, "chain.toml").expect("a right file").warnings()
+        parse(&text, "chain.toml").expect("a valid file").warnings()
     };
     assert_eq!(warnings("\"10.0.0.0/8\", \"fc00::/7\""), [""; 0]);
     let wide = warnings("\"0.0.0.0/0\", \"::/0\", \"10.0.0.1\"");
     assert_eq!(wide.len(), 2, "{wide:?}");
-    assert!(wide.iter().all(|warning| warning.contains("strangers")), "{wide:?}");
+    assert!(wide.iter().all(|warning| warning.contains("more than your proxies")), "{wide:?}");
     let stranger = warnings("\"10.0.0.2\"");
     assert!(
         matches!(&stranger[..], [one] if one.contains("10.0.0.1:5060, a next hop of `proxy`")),
@@ -312,12 +312,12 @@ fn neighbours_that_are_strangers_are_warned_of() {
 
 /// A message that is lost between a connection and a stateless pool is never retransmitted.
 #[test]
-fn stateless_forwarding_beside_connections_is_warned_of() {
+fn stateless_forwarding_beside_connections_causes_a_warning() {
     let warnings = |listen: &str, member: &str, forward: &str| {
         let text = format!(
             "[listen]\nudp = [\"0.0.0.0:5060\"]\n{listen}\n[pool.a]\nmembers = [\"{member}\"]\n{forward}\n"
         );
-        parse(&text, "file.toml").expect("a right file").warnings()
+        parse(&text, "file.toml").expect("a valid file").warnings()
     };
     let (tcp, stateless) = ("tcp = [\"0.0.0.0:5060\"]", "forward = \"stateless\"");
     assert_eq!(warnings("", "10.0.0.1", stateless), [""; 0]);
@@ -325,17 +325,17 @@ fn stateless_forwarding_beside_connections_is_warned_of() {
         assert_eq!(warnings(tcp, member, forward), [""; 0]);
     }
     for member in ["10.0.0.1", "10.0.0.1;transport=tcp"] {
-        let told = warnings(tcp, member, stateless);
+        let warnings = warnings(tcp, member, stateless);
         assert!(
-            matches!(&told[..], [one] if one.starts_with("pool.a.forward = \"stateless\"") && one.contains("set forward = \"transaction\"")),
-            "{told:?}"
+            matches!(&warnings[..], [one] if one.starts_with("pool.a.forward = \"stateless\"") && one.contains("set forward = \"transaction\"")),
+            "{warnings:?}"
         );
     }
 }
 
 /// One key for all is warned of, and so is a member without a key if others have one.
 #[test]
-fn keys_of_monitors_are_warned_of() {
+fn shared_and_missing_keys_of_monitors_cause_a_warning() {
     let warnings = |keys: &str| {
         let lines = "[pool.a]\nmembers = [\"10.0.0.1\", \"10.0.0.2\", \"sip.example.com\"]\nqueue = { source = \"monitor\" }\n\
                      [capacity]\nlisten = \"10.0.0.9:8061\"\n";
@@ -351,7 +351,7 @@ fn keys_of_monitors_are_warned_of() {
     }
     let first = warnings(&format!("keys = {{ \"10.0.0.1\" = \"{one}\" }}"));
     assert!(
-        matches!(&first[..], [address, name] if address.contains("10.0.0.2:5060, a member of pool.a, has none")
+        matches!(&first[..], [address, name] if address.contains("10.0.0.2:5060, a member of pool.a, has no key")
             && name.contains("sip.example.com, a member")),
         "{first:?}"
     );
@@ -359,15 +359,18 @@ fn keys_of_monitors_are_warned_of() {
         format!("keys.\"*\" = \"{one}\""),
         format!("keys = {{ \"*\" = \"{one}\", \"10.0.0.1\" = \"{other}\" }}"),
     ] {
-        let told = warnings(&shared);
-        assert!(matches!(&told[..], [told] if told.starts_with("capacity.keys.\"*\": ")), "{told:?}");
+        let warnings = warnings(&shared);
+        assert!(
+            matches!(&warnings[..], [warning] if warning.starts_with("capacity.keys.\"*\": ")),
+            "{warnings:?}"
+        );
     }
 }
 
 #[test]
 fn the_keys_of_monitors_are_kept_out_of_logs() {
-    let config = load(Path::new("tests/right/complete.toml")).expect("a right file");
-    let capacity = config.capacity.expect("it is there");
+    let config = load(Path::new("tests/right/complete.toml")).expect("a valid file");
+    let capacity = config.capacity.expect("the table is present");
     assert_eq!((capacity.keys.own.len(), capacity.keys.shared.is_some()), (3, true));
     let shown = format!("{capacity:?}");
     assert!(shown.contains("Key(..)") && !shown.contains("48") && !shown.contains("64, 65"), "{shown}");

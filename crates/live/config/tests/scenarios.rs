@@ -20,8 +20,8 @@ fn files(directory: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn six_lines_are_enough_and_the_rest_is_as_figures_have_it() {
-    let scenario = load(Path::new("tests/scenarios/right/minimal.toml")).expect("a right file");
+fn six_lines_are_enough_and_the_defaults_are_those_of_figures() {
+    let scenario = load(Path::new("tests/scenarios/right/minimal.toml")).expect("a valid file");
     assert_eq!(scenario.title, "minimal");
     assert_eq!(scenario.run, RunSettings::default());
     assert_eq!(scenario.costs, Costs::default());
@@ -34,7 +34,7 @@ fn six_lines_are_enough_and_the_rest_is_as_figures_have_it() {
 
 #[test]
 fn every_key_is_read() {
-    let scenario = load(Path::new("tests/scenarios/right/complete.toml")).expect("a right file");
+    let scenario = load(Path::new("tests/scenarios/right/complete.toml")).expect("a valid file");
     assert_eq!(scenario.costs.service, ServiceTimes::Table(vec![0.5, 1.0, 1.5]));
     insta::assert_debug_snapshot!("complete", scenario);
 }
@@ -45,7 +45,7 @@ fn the_complete_file_has_every_key_of_the_schema() {
 }
 
 #[test]
-fn each_example_is_right_and_known_as_a_scenario() {
+fn each_example_is_valid_and_recognised_as_a_scenario() {
     let outlooks = files(EXAMPLES).into_iter().map(|file| {
         assert!(is_scenario(&file), "{}", file.display());
         let scenario = load(&file).unwrap_or_else(|errors| panic!("{errors}"));
@@ -56,7 +56,7 @@ fn each_example_is_right_and_known_as_a_scenario() {
 }
 
 #[test]
-fn a_scenario_and_a_configuration_are_told_apart_even_when_wrong() {
+fn a_scenario_with_errors_is_distinguished_from_a_configuration() {
     for file in files(WRONG) {
         let is_empty = file.ends_with("empty.toml");
         assert_eq!(is_scenario(&file), !is_empty, "{}", file.display());

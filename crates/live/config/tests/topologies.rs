@@ -32,7 +32,7 @@ fn the_complete_files_have_every_key_of_the_schema() {
 }
 
 #[test]
-fn a_topology_is_told_from_other_files_even_when_wrong() {
+fn a_topology_with_errors_is_distinguished_from_other_files() {
     for file in files(WRONG) {
         assert_eq!(
             is_topology(&config::text(&file).unwrap_or_default()),
@@ -47,7 +47,7 @@ fn a_topology_is_told_from_other_files_even_when_wrong() {
 }
 
 #[test]
-fn the_examples_are_right() {
+fn the_examples_are_valid() {
     for example in ["topology.toml", "topology-fork.toml"] {
         let file = Path::new("../../../examples").join(example);
         assert!(is_topology(&config::text(&file).unwrap_or_default()), "{example}");

@@ -57,8 +57,8 @@ impl FileKind {
     }
 }
 
-fn refused(result: Result<Config, Errors>, what: &Path) -> Errors {
-    result.expect_err(&format!("{} is accepted", what.display()))
+fn refused(result: Result<Config, Errors>, path: &Path) -> Errors {
+    result.expect_err(&format!("{} is accepted", path.display()))
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn a_file_that_cannot_be_read_is_named() {
 }
 
 #[test]
-fn text_that_is_not_utf8_is_placed() {
+fn text_that_is_not_utf8_is_reported_with_its_place() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("latin1.toml");
     std::fs::write(&path, b"[listen]\nnames = [\"M\xfcnchen\"]\n").expect("a scratch file");
     let errors = refused(config::load(&path), &path);
@@ -127,7 +127,7 @@ fn text_that_is_not_utf8_is_placed() {
 /// Damages complete files at each place in many ways. Nothing panics, no message is empty, and no message is serde's
 /// own, which has neither key nor remedy.
 #[test]
-fn any_damage_is_told_in_the_same_form() {
+fn any_damage_is_reported_in_the_same_form() {
     for FileKind { complete, parse, .. } in KINDS {
         let mut refusals = 0;
         for path in complete {
@@ -140,12 +140,13 @@ fn any_damage_is_told_in_the_same_form() {
                     refusals += 1;
                     assert!(!errors.problems.is_empty(), "{text}");
                     for problem in errors.problems {
-                        let told = !problem.key.is_empty() || problem.remedy.starts_with("this is not TOML");
-                        assert!(told && !problem.remedy.is_empty(), "{problem:?}\n{text}");
+                        let is_reported =
+                            !problem.key.is_empty() || problem.remedy.starts_with("this is not valid TOML");
+                        assert!(is_reported && !problem.remedy.is_empty(), "{problem:?}\n{text}");
                     }
                 }
             }
         }
-        assert!(refusals > 1000, "{refusals} refusals: the damage did none");
+        assert!(refusals > 1000, "only {refusals} refusals: the damage had no effect");
     }
 }

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_service_of_an_srv_name_says_its_transport() {
+    fn the_service_of_an_srv_name_determines_its_transport() {
         for (name, transport) in [
             ("_sip._udp.example.com", Transport::Udp),
             ("_sip._tcp.example.com", Transport::Tcp),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_udp_is_written_with_its_transport() {
+    fn other_transports_than_udp_are_shown() {
         let host = |transport, port| Address::Host { transport, name: "a.example".to_owned(), port };
         assert_eq!(host(Transport::Udp, Some(5060)).to_string(), "a.example:5060");
         assert_eq!(host(Transport::Tls, Some(5071)).to_string(), "a.example:5071;transport=tls");

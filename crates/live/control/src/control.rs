@@ -14,7 +14,7 @@ use crate::names::{DnsQuestion, FoundAddresses, MemberName, Names};
 use crate::pools::PoolNumbers;
 use crate::probe::{ProbeMessages, ProbeSettings};
 use crate::process::ProcessId;
-use crate::questions::{Asked, QuestionId, Questions, next_hop_answer};
+use crate::questions::{QuestionId, QuestionPurpose, Questions, next_hop_answer};
 use crate::settings::{ControlSettings, Egress, PoolSettings};
 use balance::{HealthSettings, Load, Members, Node, NodeId, PoolId, Slot};
 use base::{Flow, Instant, Outbox, Peer};
@@ -29,7 +29,7 @@ use stopping::Stopping;
 /// Interval of checks for lost calls of silent members. If no probe fails regularly, nothing else shows how long a
 /// member has been silent.
 const LOOK_AROUND: Duration = Duration::from_secs(10);
-/// Interval of look-ups of names that were not found completely, since the file or the DNS has an error that may be
+/// Interval of look-ups of names that were not found completely. The file or the DNS has an error, which may be
 /// corrected.
 const RETRY: Duration = Duration::from_secs(3);
 /// Longest interval of checks for unused slots. Each check walks the session tables.
@@ -73,7 +73,7 @@ pub struct Control<E> {
     is_sweeping: bool,
     setup: Arc<Setup>,
     /// Version of the members in the shards' setup.
-    told: (u64, u64),
+    sent_version: (u64, u64),
     /// Whether another part of the setup may have changed.
     is_changed: bool,
 }
@@ -105,7 +105,7 @@ impl<E: Egress> Control<E> {
             egress,
             ports,
             probes: ProbeMessages::new(secret, local),
-            told: members.version(),
+            sent_version: members.version(),
             members,
             names: Names::default(),
             questions: Questions::default(),
@@ -303,13 +303,13 @@ impl<E: Egress> Control<E> {
         out: &mut Outbox<ControlEffect>,
     ) {
         match self.questions.answered(id) {
-            Some(Asked::Member(asked)) => {
+            Some(QuestionPurpose::Member(asked)) => {
                 if let Some(entry) = self.names.learn(asked, answer) {
                     out.event(ControlEffect::Log(entry));
                 }
                 self.update_members(now, out);
             }
-            Some(Asked::NextHop(name)) => {
+            Some(QuestionPurpose::NextHop(name)) => {
                 let (resolved, error) = next_hop_answer(name.transport, answer, self.settings.refresh);
                 if let Some(error) = error {
                     out.event(ControlEffect::Log(LogEntry::NextHopNameFailed { name: name.clone(), error }));
@@ -359,10 +359,10 @@ impl<E: Egress> Control<E> {
             out.event(ControlEffect::Log(self.entry(event)));
         }
         let version = self.members.version();
-        if !self.is_changed && self.told == version {
+        if !self.is_changed && self.sent_version == version {
             return;
         }
-        (self.told, self.is_changed) = (version, false);
+        (self.sent_version, self.is_changed) = (version, false);
         let setup = self.make_setup();
         if setup != *self.setup {
             self.setup = Arc::new(setup);
@@ -481,8 +481,8 @@ impl<E: Egress> Control<E> {
     }
 }
 
-/// Returns the health and probe settings of each pool by its number. Without any pool, as with a mere registrar, there
-/// is one entry nevertheless.
+/// Returns the health and probe settings of each pool by its number. Without any pool, as in a process that is only a
+/// registrar, there is one entry.
 fn judgement(settings: &ControlSettings, numbers: &PoolNumbers) -> Vec<(HealthSettings, ProbeSettings)> {
     let mut judgement = vec![Default::default(); numbers.len().max(1)];
     for (id, pool) in numbers.live().iter().zip(&settings.pools) {

@@ -29,7 +29,7 @@ pub use membership::{
 };
 pub use messages::{ControlEffect, ControlInput};
 pub use names::{
-    AskedName, DnsQuery, DnsQuestion, DnsRecord, Families, FoundAddresses, LookUp, MemberName, Names,
+    DnsQuery, DnsQuestion, DnsRecord, Families, FoundAddresses, LookUp, MemberName, NameLookUp, Names,
     PointerRecord, RecordKind, ResolvedMember, SearchList, ServiceRecord, Share, Usable,
 };
 pub use probe::{Probe, ProbeOutcome, ProbeResult, ProbeSchedule, ProbeSettings};

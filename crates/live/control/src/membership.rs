@@ -1,9 +1,9 @@
 //! Members, their health, and the reuse of slots.
 //!
-//! Sessions carry slots, and tokens and source addresses lead to slots, so a slot is reused in steps. First its node
-//! must have left for as long as a token of an old call may be valid, and no shard may have a session or lease there.
-//! Then tokens and its address no longer lead there. When after that no shard uses the slot, no reference to it can be
-//! left, and it is vacant.
+//! Sessions contain slots, and tokens and source addresses lead to slots, so a slot is reused in steps. First its node
+//! must have left for as long as a token of an old call may be valid. No shard may have a session or lease there. Then
+//! tokens and the node's address no longer lead to the slot. When after that no shard uses the slot, no reference to it
+//! can be left, and it is vacant.
 
 use crate::probe::{Probe, ProbeOutcome, ProbeResult, ProbeSchedule, ProbeSettings};
 use balance::{
@@ -121,7 +121,8 @@ pub enum MemberEvent {
         /// Duration of that time.
         length: Duration,
     },
-    /// The pause is over: the member answered a call during it, or answered probes after it had refused some.
+    /// The pause ended early. During it the member answered a call; or it answered probes after it had refused some, or
+    /// after an ICMP error.
     Recovered,
     /// A request to the member got no answer.
     NoAnswer,
@@ -232,8 +233,8 @@ impl<A: Copy + Eq> Membership<A> {
         self.events.drain(..)
     }
 
-    /// Sets the members. With `nobody_leaves`, present members that are not in the list stay.
-    pub fn set_members(&mut self, now: Instant, members: &[ReachableMember<A>], nobody_leaves: bool) {
+    /// Sets the members. With `keeps_members`, present members that are not in the list stay.
+    pub fn set_members(&mut self, now: Instant, members: &[ReachableMember<A>], keeps_members: bool) {
         let of = |member: &ReachableMember<A>| ClusterMember {
             id: member.id,
             capacity: member.capacity,
@@ -242,7 +243,7 @@ impl<A: Copy + Eq> Membership<A> {
             pool: member.pools[0],
         };
         let mut all: Vec<_> = members.iter().map(of).collect();
-        if nobody_leaves {
+        if keeps_members {
             for (node, record) in
                 self.cluster.nodes().iter().zip(&self.records).filter(|(node, _)| node.member)
             {
@@ -463,8 +464,8 @@ impl<A: Copy + Eq> Membership<A> {
         self.nodes().iter().any(|node| node.health == balance::Health::Silent)
     }
 
-    /// Takes the shards' list of slots in use. Unused slots of former members advance one step. A slot that was hidden
-    /// when the shards were asked was hidden to them before.
+    /// Takes the shards' list of slots in use. Unused slots of former members advance one step. If a slot was hidden
+    /// when the shards were asked, the shards knew that before they answered.
     pub fn slots_in_use(&mut self, now: Instant, quiet: Duration, used: &[bool]) {
         for (slot, (record, used)) in (0..).map(Slot).zip(self.records.iter_mut().zip(used)) {
             if *used || !is_leaving(record.tenure, now, quiet) {

@@ -23,9 +23,9 @@ pub(crate) struct PoolNumbers {
 }
 
 impl PoolNumbers {
-    /// Replaces the places of pools in the settings with their numbers. A pool keeps its number if a former pool has
-    /// the same name and one of its members, or either has none. The name alone is not enough: the name of a route's
-    /// next hops may only be the place of the route in the file.
+    /// Replaces the places of pools in the settings with their numbers. A pool gets the number of a former pool with
+    /// the same name if they share a member, or if one of them has no members. The name alone is not enough: the name
+    /// of a route's next hops may only be the place of the route in the file.
     pub(crate) fn give(&mut self, settings: &mut ControlSettings) {
         let before = core::mem::take(&mut self.live);
         for (place, pool) in (0..).map(PoolId).zip(&settings.pools) {

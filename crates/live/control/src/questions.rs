@@ -1,6 +1,6 @@
 //! DNS questions under way: names of members, and names in the URIs of requests that leave the site.
 
-use crate::names::{AskedName, DnsQuestion, FoundAddresses};
+use crate::names::{DnsQuestion, FoundAddresses, NameLookUp};
 use base::Transport;
 use core::time::Duration;
 use node::{HopName, Resolved};
@@ -12,15 +12,15 @@ pub struct QuestionId(pub u64);
 
 /// Purpose of a question.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Asked {
-    Member(AskedName),
+pub(crate) enum QuestionPurpose {
+    Member(NameLookUp),
     /// A name of a next hop, for the shards.
     NextHop(HopName),
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
-    under_way: BTreeMap<QuestionId, Asked>,
+    under_way: BTreeMap<QuestionId, QuestionPurpose>,
     last: u64,
     forgotten: u64,
 }
@@ -32,22 +32,22 @@ const NEXT_HOPS_MOST: usize = 256;
 const AGAIN: Duration = Duration::from_secs(5);
 
 impl Questions {
-    fn begin(&mut self, asked: Asked) -> QuestionId {
+    fn begin(&mut self, asked: QuestionPurpose) -> QuestionId {
         self.last += 1;
         self.under_way.insert(QuestionId(self.last), asked);
         QuestionId(self.last)
     }
 
-    pub(crate) fn member(&mut self, asked: AskedName) -> (QuestionId, DnsQuestion) {
+    pub(crate) fn member(&mut self, asked: NameLookUp) -> (QuestionId, DnsQuestion) {
         let question = asked.question();
-        (self.begin(Asked::Member(asked)), question)
+        (self.begin(QuestionPurpose::Member(asked)), question)
     }
 
     /// Starts the look-up of a next hop's name, unless one is under way.
     pub(crate) fn next_hop(&mut self, name: HopName) -> Option<(QuestionId, DnsQuestion)> {
         let names = self.under_way.values().filter_map(|asked| match asked {
-            Asked::NextHop(name) => Some(name),
-            Asked::Member(_) => None,
+            QuestionPurpose::NextHop(name) => Some(name),
+            QuestionPurpose::Member(_) => None,
         });
         let mut count = 0;
         for other in names {
@@ -67,7 +67,7 @@ impl Questions {
             None if name.by_dns => DnsQuestion::Domain { is_secure: name.transport.is_secure(), name: host },
             None => DnsQuestion::Sip { transport: name.transport, name: host },
         };
-        Some((self.begin(Asked::NextHop(name)), question))
+        Some((self.begin(QuestionPurpose::NextHop(name)), question))
     }
 
     /// Starts the questions for the shards again, because the resolver has changed. Answers to earlier questions no
@@ -76,15 +76,15 @@ impl Questions {
         let before = core::mem::take(&mut self.under_way).into_values();
         let names: Vec<_> = before
             .filter_map(|asked| match asked {
-                Asked::NextHop(name) => Some(name),
-                Asked::Member(_) => None,
+                QuestionPurpose::NextHop(name) => Some(name),
+                QuestionPurpose::Member(_) => None,
             })
             .collect();
         names.into_iter().filter_map(|name| self.next_hop(name)).collect()
     }
 
     /// Ends a question. Returns its purpose; `None` if its answer no longer counts.
-    pub(crate) fn answered(&mut self, id: QuestionId) -> Option<Asked> {
+    pub(crate) fn answered(&mut self, id: QuestionId) -> Option<QuestionPurpose> {
         self.under_way.remove(&id)
     }
 
@@ -122,13 +122,13 @@ mod tests {
     }
 
     #[test]
-    fn questions_that_are_too_many_are_counted_and_others_not() {
+    fn dropped_questions_are_counted() {
         let mut questions = Questions::default();
         for index in 0..NEXT_HOPS_MOST {
             assert!(questions.next_hop(name(index)).is_some());
         }
         for index in 0..NEXT_HOPS_MOST {
-            assert!(questions.next_hop(name(index)).is_none(), "it is being asked for");
+            assert!(questions.next_hop(name(index)).is_none(), "a look-up of the name is under way");
         }
         assert_eq!((questions.under_way.len(), questions.forgotten()), (NEXT_HOPS_MOST, 0));
         assert_eq!(questions.next_hop(name(NEXT_HOPS_MOST)), None);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn port_and_transport_of_a_name_decide_what_is_asked() {
+    fn port_and_transport_of_a_name_determine_the_question() {
         let ask = |name: HopName| Questions::default().next_hop(name).unwrap().1;
         let host = || "host1.test.".to_owned();
         assert_eq!(ask(name(1)), DnsQuestion::Domain { is_secure: false, name: host() });
@@ -151,20 +151,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_asked_of_the_next_resolver() {
+    fn open_questions_are_asked_again_of_the_next_resolver() {
         let mut questions = Questions::default();
         let with_port = HopName { port: Some(5080), by_dns: false, ..name(1) };
         let (former, _) = questions.next_hop(with_port.clone()).unwrap();
-        let [(id, question)] = &questions.start_over()[..] else { panic!("it is waited for") };
+        let [(id, question)] = &questions.start_over()[..] else { panic!("one question is open") };
         let host = "host1.test.".to_owned();
         assert_eq!(question, &DnsQuestion::Addresses { name: host, port: 5080 });
-        assert_eq!(questions.answered(former), None, "the former one's answer does not count");
-        assert_eq!(questions.answered(*id), Some(Asked::NextHop(with_port)));
+        assert_eq!(questions.answered(former), None, "the former resolver's answer does not count");
+        assert_eq!(questions.answered(*id), Some(QuestionPurpose::NextHop(with_port)));
         assert!(questions.start_over().is_empty());
     }
 
     #[test]
-    fn an_answer_that_lacks_a_part_serves_for_a_short_time() {
+    fn a_partial_answer_is_valid_for_a_short_time() {
         let refresh = Duration::from_mins(1);
         let (here, fails) = (|| Ok(vec![[192, 0, 2, 1].into()]), || Err("SERVFAIL".to_owned()));
         let families: [(Families, usize, bool, Duration, Option<&str>); 4] = [
@@ -175,11 +175,11 @@ mod tests {
         ];
         for (families, addresses, partial, fresh_for, error) in families {
             let found = FoundAddresses::new([("host.test.".to_owned(), 5060, 1.0, families)], String::new());
-            let (resolved, told) = next_hop_answer(Transport::Tls, Ok(found), refresh);
+            let (resolved, reported) = next_hop_answer(Transport::Tls, Ok(found), refresh);
             assert_eq!(resolved.transport, Transport::Tls);
             let seen = (resolved.addresses.len(), resolved.partial, resolved.fresh_for);
             assert_eq!(seen, (addresses, partial, fresh_for));
-            assert_eq!(told.as_deref(), error);
+            assert_eq!(reported.as_deref(), error);
         }
     }
 }

@@ -42,7 +42,7 @@ fn next_probe(bed: &mut Bed) {
         bed.now = bed.control.deadline().max(bed.now);
         bed.handle(ControlInput::Timer);
     }
-    panic!("nobody is asked");
+    panic!("no member is probed");
 }
 
 /// Lets the probe under way time out.
@@ -59,7 +59,7 @@ fn is_up(bed: &Bed) -> bool {
 }
 
 #[test]
-fn one_503_to_a_probe_keeps_new_calls_away_for_as_long_as_it_says() {
+fn one_503_to_a_probe_pauses_new_calls_for_its_retry_after() {
     let mut bed = Bed::new(probing(&[A], true, 3));
     next_probe(&mut bed);
     answer(&mut bed, 503, &[("Retry-After", "60")]);
@@ -67,13 +67,13 @@ fn one_503_to_a_probe_keeps_new_calls_away_for_as_long_as_it_says() {
     assert!(node.is_up() && node.asked_until > now);
     assert_eq!(node.refusal(now, 0), Some(NodeRefusal::Paused));
     let length = Duration::from_mins(1);
-    let rests = |entry: &LogEntry| matches!(entry, LogEntry::Member { event: MemberEvent::Pauses { length: told, to_probe: true }, .. } if *told == length);
+    let rests = |entry: &LogEntry| matches!(entry, LogEntry::Member { event: MemberEvent::Pauses { length: time, to_probe: true }, .. } if *time == length);
     assert!(bed.entries().iter().any(rests));
     assert_eq!(bed.control.listed()[0].last_probe, Some(ProbeResult::Status(503)));
 }
 
 /// Sends a probe on suspicion that gets no answer.
-fn suspect_in_vain(bed: &mut Bed) {
+fn suspect_without_answer(bed: &mut Bed) {
     bed.pass(Duration::from_secs(1));
     bed.handle(ControlInput::Unreachable(udp(A.parse().unwrap())));
     next_probe(bed);
@@ -81,9 +81,9 @@ fn suspect_in_vain(bed: &mut Bed) {
 }
 
 #[test]
-fn without_regular_probes_silence_is_death_and_never_life() {
+fn without_regular_probes_silence_means_dead() {
     let mut bed = Bed::new(probing(&[A], false, 2));
-    suspect_in_vain(&mut bed);
+    suspect_without_answer(&mut bed);
     assert!(is_up(&bed));
     for _ in 0..2 {
         next_probe(&mut bed);
@@ -92,7 +92,7 @@ fn without_regular_probes_silence_is_death_and_never_life() {
     }
     next_probe(&mut bed);
     answer(&mut bed, 405, &[]);
-    assert!(is_up(&bed), "it answers, if only that it does not know OPTIONS");
+    assert!(is_up(&bed), "an error response to OPTIONS counts as alive");
     bed.pass(Duration::from_secs(10));
     bed.handle(ControlInput::Unreachable(udp(A.parse().unwrap())));
     next_probe(&mut bed);
@@ -101,20 +101,20 @@ fn without_regular_probes_silence_is_death_and_never_life() {
     assert!(!is_up(&bed));
     next_probe(&mut bed);
     silence(&mut bed);
-    assert!(!is_up(&bed), "the host of the closed port is gone, too");
+    assert!(!is_up(&bed), "silence after a closed port counts as dead");
 }
 
 #[test]
-fn without_regular_probes_an_answer_to_a_request_is_life() {
+fn without_regular_probes_a_response_means_alive() {
     let mut bed = Bed::new(probing(&[A], false, 2));
     let answered =
         |bed: &mut Bed| bed.handle(ControlInput::Shard(ShardEvent::Sign(Sign::Answer { slot: Slot(0) })));
-    suspect_in_vain(&mut bed);
-    assert!(bed.control.nodes()[0].doubted, "the shards are to tell of its next answer");
+    suspect_without_answer(&mut bed);
+    assert!(bed.control.nodes()[0].doubted, "the shards report its next answer");
     answered(&mut bed);
     assert!(is_up(&bed) && !bed.control.nodes()[0].doubted);
-    suspect_in_vain(&mut bed);
-    assert!(is_up(&bed), "it has answered in between");
+    suspect_without_answer(&mut bed);
+    assert!(is_up(&bed), "the member has answered in between");
     next_probe(&mut bed);
     silence(&mut bed);
     assert!(!is_up(&bed));
@@ -123,7 +123,7 @@ fn without_regular_probes_an_answer_to_a_request_is_life() {
 }
 
 #[test]
-fn a_reload_asks_the_dead_anew_where_nobody_is_asked_regularly() {
+fn a_reload_probes_dead_members_without_regular_probes() {
     let mut bed = Bed::new(probing(&[A], false, 2));
     bed.handle(ControlInput::Unreachable(udp(A.parse().unwrap())));
     next_probe(&mut bed);
@@ -131,11 +131,11 @@ fn a_reload_asks_the_dead_anew_where_nobody_is_asked_regularly() {
     bed.handle(ControlInput::ProbeRefused { by: A.parse().unwrap(), quoted: &quoted });
     assert!(!is_up(&bed));
     bed.reload(probing(&[A], false, 2));
-    assert!(bed.control.deadline() <= bed.now + Duration::from_secs(1), "nothing else would ask it");
+    assert!(bed.control.deadline() <= bed.now + Duration::from_secs(1), "the dead member is probed soon");
 }
 
 #[test]
-fn an_answer_from_another_host_does_not_count_and_is_told() {
+fn an_answer_from_another_host_is_ignored_and_logged() {
     let mut bed = Bed::new(probing(&[A], true, 2));
     next_probe(&mut bed);
     let probe = probe(&bed);
@@ -150,19 +150,20 @@ fn an_answer_from_another_host_does_not_count_and_is_told() {
 
 /// No member of two answers. Each log entry appears once, and calls continue for a limited time.
 #[test]
-fn the_death_of_all_is_told_once() {
+fn the_death_of_all_members_is_logged_once() {
     let mut bed = Bed::of(&[A, B]);
     bed.effects();
-    let mut told = Vec::new();
+    let mut logged = Vec::new();
     while bed.now < at(30_000) {
         bed.now = bed.control.deadline();
         bed.handle(ControlInput::Timer);
-        told.extend(bed.entries());
+        logged.extend(bed.entries());
     }
     let lost = |entry: &&LogEntry| matches!(entry, LogEntry::Member { event: MemberEvent::Lost(_), .. });
-    assert_eq!(told.iter().filter(lost).count(), 2);
+    assert_eq!(logged.iter().filter(lost).count(), 2);
     assert_eq!(
-        told.iter()
+        logged
+            .iter()
             .filter(|entry| **entry == LogEntry::NoneAlive { pool: "servers".to_owned(), silent: true })
             .count(),
         1
@@ -171,7 +172,7 @@ fn the_death_of_all_is_told_once() {
 
 /// Calls of one pool find no member. The log names only the members of that pool, with their state.
 #[test]
-fn refusals_of_a_pool_are_told_with_its_members() {
+fn refusals_of_a_pool_are_logged_with_its_members() {
     let mut settings = settings(&[A, B, C]);
     let spare = PoolSettings { name: "spare".to_owned(), ..settings.pools[0].clone() };
     settings.pools.push(spare);
@@ -184,22 +185,26 @@ fn refusals_of_a_pool_are_told_with_its_members() {
         bed.handle(ControlInput::Shard(ShardEvent::NoServer { pool: PoolId(pool), refused }));
         bed.entries()
     };
-    let told = |pool: &str, refused, members: &[(&str, &'static str)]| {
+    let logged = |pool: &str, refused, members: &[(&str, &'static str)]| {
         let members = members.iter().map(|(member, why)| (member.parse().unwrap(), *why)).collect();
         LogEntry::NoneTook { pool: pool.to_owned(), refused, members }
     };
     let servers = [(A, "draining"), (B, "full")];
-    assert_eq!(refused(&mut bed, 0, 5), [told("servers", 5, &servers)]);
-    assert_eq!(refused(&mut bed, 1, 1), [told("spare", 1, &[(C, "takes calls again")])]);
+    assert_eq!(refused(&mut bed, 0, 5), [logged("servers", 5, &servers)]);
+    assert_eq!(refused(&mut bed, 1, 1), [logged("spare", 1, &[(C, "takes calls again")])]);
     assert_eq!(refused(&mut bed, 0, 7), []);
     bed.pass(Duration::from_secs(10));
-    assert_eq!(refused(&mut bed, 0, 1), [told("servers", 8, &servers)], "those in between as well");
+    assert_eq!(
+        refused(&mut bed, 0, 1),
+        [logged("servers", 8, &servers)],
+        "including the refusals in between"
+    );
 }
 
 #[test]
-fn the_calls_of_one_that_was_silent_for_long_are_given_up() {
+fn calls_of_a_member_silent_for_long_are_given_up() {
     let mut bed = Bed::new(probing(&[A], false, 2));
-    suspect_in_vain(&mut bed);
+    suspect_without_answer(&mut bed);
     next_probe(&mut bed);
     silence(&mut bed);
     let node = &bed.control.nodes()[0];
@@ -215,7 +220,7 @@ fn the_calls_of_one_that_was_silent_for_long_are_given_up() {
 
 /// Next hops are not probed while they answer, only on suspicion.
 #[test]
-fn a_next_hop_is_a_member_that_is_not_probed_for_nothing() {
+fn a_next_hop_is_probed_only_on_suspicion() {
     let mut all = settings(&[A, B]);
     all.pools[0].service = Service::Proxy { spread: Spread::Counted, record_route: true };
     all.pools[0].health.regular = false;
@@ -223,23 +228,23 @@ fn a_next_hop_is_a_member_that_is_not_probed_for_nothing() {
     let mut bed = Bed::new(all);
     assert_eq!(bed.setup().pools[0].service.dialogs(), Dialogs::Route);
     bed.effects();
-    assert!(bed.control.deadline() > bed.now + Duration::from_secs(5), "nobody is asked");
+    assert!(bed.control.deadline() > bed.now + Duration::from_secs(5), "no member is probed");
     let until = bed.now + Duration::from_secs(32);
     bed.handle(ControlInput::Shard(ShardEvent::Sign(Sign::Unreachable { slot: Slot(0), until })));
     assert!(
         bed.control.nodes()[0].paused_until == until && bed.control.nodes()[0].is_up(),
-        "every shard hears of it"
+        "every shard gets the new state"
     );
     // A client can make a next hop close a connection. The hop is probed at once and answers.
     next_probe(&mut bed);
     answer(&mut bed, 200, &[]);
-    assert!(bed.control.nodes()[0].paused_until <= bed.now, "it was the fault of one message");
+    assert!(bed.control.nodes()[0].paused_until <= bed.now, "the hop is not paused for one message");
     bed.handle(ControlInput::Shard(ShardEvent::Sign(Sign::NoAnswer { slot: Slot(1), silent: true })));
-    assert!(bed.control.deadline() <= bed.now + Duration::from_secs(1), "it is asked");
+    assert!(bed.control.deadline() <= bed.now + Duration::from_secs(1), "the hop is probed");
     assert_eq!(
         bed.control.meant(B, Some(&Address::Socket(B.parse().unwrap()))).unwrap().len(),
         1,
-        "and can be drained"
+        "the hop can be drained"
     );
 }
 
@@ -256,7 +261,7 @@ fn a_process_ends_with_its_last_call_or_when_the_wait_is_over() {
     let stop = || {
         let mut bed = Bed::of(&[A, B]);
         bed.handle(left(vec![0, 0], false));
-        assert!(!ends(&mut bed), "nobody has asked it to stop");
+        assert!(!ends(&mut bed), "no stop was requested");
         bed.handle(ControlInput::Stop);
         bed.handle(ControlInput::Timer);
         assert!(bed.effects().contains(&ControlEffect::AskWorkLeft));
@@ -266,43 +271,43 @@ fn a_process_ends_with_its_last_call_or_when_the_wait_is_over() {
     };
     let mut bed = stop();
     let due = bed.control.deadline();
-    assert!(bed.now < due && due <= bed.now + Duration::from_secs(1), "it asks again");
+    assert!(bed.now < due && due <= bed.now + Duration::from_secs(1), "the shards are asked again");
     bed.handle(left(vec![0, 0], true));
     assert!(ends(&mut bed));
     let mut bed = stop();
     bed.pass(Duration::from_mins(5));
     bed.handle(left(vec![1, 0], true));
-    assert!(ends(&mut bed), "it has waited long enough");
+    assert!(ends(&mut bed), "the wait is over");
     let mut bed = stop();
     bed.handle(ControlInput::Joins { process: ProcessId(1), drained: &[], dead: &[] });
     bed.handle(left(vec![0, 0], false));
-    assert!(!ends(&mut bed), "the process before has calls");
+    assert!(!ends(&mut bed), "the predecessor has calls");
     bed.handle(ControlInput::Joins { process: ProcessId(2), drained: &[], dead: &[] });
     bed.handle(ControlInput::Gone(ProcessId(1)));
     bed.handle(left(vec![0, 0], false));
-    assert!(!ends(&mut bed), "and so has another one");
+    assert!(!ends(&mut bed), "another process has calls, too");
     bed.handle(ControlInput::Gone(ProcessId(2)));
     bed.handle(left(vec![0, 0], false));
     assert!(ends(&mut bed));
 }
 
 #[test]
-fn one_that_is_succeeded_refuses_nothing_and_stays_for_late_messages() {
+fn a_predecessor_refuses_nothing_and_stays_for_late_messages() {
     let mut bed = Bed::of(&[A]);
     bed.handle(ControlInput::Succeeded);
     assert!(bed.control.is_stopping() && bed.setup().stopping.is_none());
     bed.handle(left(vec![0], true));
-    assert!(!ends(&mut bed), "who repeats a message gets the same answer only here");
+    assert!(!ends(&mut bed), "only this process repeats its responses");
     bed.handle(ControlInput::GivenBack);
     assert!(!bed.control.is_stopping());
     bed.handle(ControlInput::Succeeded);
     bed.handle(ControlInput::SuccessionOver);
     bed.handle(left(vec![2], true));
-    assert!(ends(&mut bed), "it gets nothing any more");
+    assert!(ends(&mut bed), "the successor hands over no more messages");
 }
 
 #[test]
-fn calls_of_the_dead_are_not_waited_for() {
+fn calls_of_dead_members_are_not_awaited() {
     let mut bed = Bed::of(&[A, B]);
     next_probe(&mut bed);
     let quoted = probe(&bed);
@@ -318,7 +323,7 @@ fn calls_of_the_dead_are_not_waited_for() {
 
 /// A next hop is stopped, and its successor answers: the pause that the first one asked for ends early.
 #[test]
-fn the_rest_of_a_stopped_hop_ends_with_the_answers_of_its_successor() {
+fn the_pause_of_a_stopped_hop_ends_when_its_successor_answers() {
     let mut bed = Bed::new(probing(&[A], false, 2));
     let until = bed.now + Duration::from_secs(30);
     let pause = Sign::Pause { slot: Slot(0), until, asked: true };
@@ -337,5 +342,5 @@ fn the_rest_of_a_stopped_hop_ends_with_the_answers_of_its_successor() {
     assert!(bed.entries().iter().any(recovered));
     let asked = bed.out.transmits().len();
     bed.pass(Duration::from_mins(1));
-    assert_eq!(bed.out.transmits().len(), asked, "it rests no more, so nobody asks");
+    assert_eq!(bed.out.transmits().len(), asked, "the pause is over, so no probe is sent");
 }

@@ -20,17 +20,17 @@ fn sweep(bed: &mut Bed, used: &[bool]) {
     bed.effects();
     bed.pass(CALL);
     bed.handle(ControlInput::Timer);
-    assert!(bed.effects().contains(&ControlEffect::AskSlotsInUse), "it is time to ask");
+    assert!(bed.effects().contains(&ControlEffect::AskSlotsInUse), "the shards are asked for slots");
     bed.handle(ControlInput::SlotsInUse(Some(used.to_vec())));
 }
 
 #[test]
-fn a_slot_goes_to_another_node_only_when_nobody_points_there() {
+fn a_slot_is_reused_only_without_references() {
     let mut bed = Bed::of(&[A, B]);
     bed.reload(settings(&[A]));
     let left = expected(&[(0, A, true), (1, B, true)]);
     sweep(&mut bed, &[true, true]);
-    assert_eq!(bed.slots(), left, "a session is there");
+    assert_eq!(bed.slots(), left, "a session uses the slot");
     let hidden = expected(&[(0, A, true), (1, B, false)]);
     sweep(&mut bed, &[false, false]);
     assert_eq!(bed.slots(), hidden);
@@ -56,7 +56,7 @@ fn a_member_that_comes_back_before_it_is_forgotten_keeps_its_slot() {
     bed.reload(settings(&[A, C, B]));
     bed.pass(CALL);
     bed.handle(ControlInput::Timer);
-    assert!(!bed.effects().contains(&ControlEffect::AskSlotsInUse), "nobody is gone");
+    assert!(!bed.effects().contains(&ControlEffect::AskSlotsInUse), "no member has left");
     assert_eq!(bed.slots(), expected(&[(0, A, true), (1, B, true), (2, C, true)]));
 }
 
@@ -79,7 +79,7 @@ fn an_address_leads_to_the_slot_that_it_has_now() {
 
 /// An answer about the time before a slot was hidden does not free the slot.
 #[test]
-fn the_shards_are_asked_one_time_after_the_other() {
+fn one_question_to_the_shards_at_a_time() {
     let mut bed = Bed::of(&[A, B]);
     bed.reload(settings(&[A]));
     bed.pass(CALL);
@@ -90,18 +90,14 @@ fn the_shards_are_asked_one_time_after_the_other() {
     assert_eq!(asked, 1, "the first question has no answer yet");
     bed.handle(ControlInput::SlotsInUse(Some(vec![false, false])));
     assert_eq!(bed.slots(), expected(&[(0, A, true), (1, B, false)]));
-    let told = bed.effects();
+    let effects = bed.effects();
     assert!(
-        matches!(told[..], [ControlEffect::SetUp(_)]),
-        "the shards hear of it before they are asked again: {told:?}"
+        matches!(effects[..], [ControlEffect::SetUp(_)]),
+        "the shards get the setup before the next question: {effects:?}"
     );
     bed.handle(ControlInput::Timer);
     bed.handle(ControlInput::SlotsInUse(None));
-    assert_eq!(
-        bed.slots(),
-        expected(&[(0, A, true), (1, B, false)]),
-        "a shard that says nothing frees nothing"
-    );
+    assert_eq!(bed.slots(), expected(&[(0, A, true), (1, B, false)]), "a missing answer frees no slot");
 }
 
 /// Asks for all names and answers for this one. The others are asked for again.
@@ -110,7 +106,8 @@ fn learn(bed: &mut Bed, name: &str, addresses: Result<&[&str], &str>) {
     bed.pass(Duration::from_secs(30));
     bed.handle(ControlInput::ResolverRead { is_other: false });
     let questions = bed.questions();
-    let (id, _) = questions.iter().find(|(_, asked)| asked == name).expect("nobody asks for it yet");
+    let (id, _) =
+        questions.iter().find(|(_, asked)| asked == name).expect("a look-up of the name is under way");
     bed.answer(*id, addresses);
     for (id, _) in questions.iter().filter(|(_, asked)| asked != name) {
         bed.answer(*id, Err("no answer in time"));
@@ -118,18 +115,18 @@ fn learn(bed: &mut Bed, name: &str, addresses: Result<&[&str], &str>) {
 }
 
 #[test]
-fn a_name_that_is_not_found_holds_nobody() {
+fn a_name_that_is_not_found_keeps_no_member() {
     let mut bed = Bed::of(&[A, B]);
     bed.effects();
     bed.reload(settings(&[B, "typo.invalid"]));
-    assert_eq!(bed.members(), [A, B], "the name may mean A, and is being asked for");
+    assert_eq!(bed.members(), [A, B], "the name may mean A, and its look-up is under way");
     let questions = bed.questions();
     bed.answer(questions[0].0, Err("no such name"));
     assert_eq!(bed.members(), [B]);
     bed.reload(settings(&[B, "typo.invalid", C]));
     assert_eq!(bed.members(), [B, C]);
     bed.reload(settings(&[C, "typo.invalid"]));
-    assert_eq!(bed.members(), [C], "nobody waits for a name that was not found");
+    assert_eq!(bed.members(), [C], "a name that was not found keeps no member");
 }
 
 #[test]
@@ -137,11 +134,11 @@ fn each_name_keeps_its_own_last_answer() {
     let mut bed = Bed::of(&["a.example", "b.example"]);
     let questions = bed.questions();
     bed.answer(questions[0].0, Ok(&[A, B]));
-    assert!(bed.control.is_starting() && bed.members().is_empty(), "the other one is not known yet");
+    assert!(bed.control.is_starting() && bed.members().is_empty(), "the other name is not resolved yet");
     bed.answer(questions[1].0, Ok(&[C]));
     assert!(!bed.control.is_starting());
     assert_eq!(bed.members(), [A, B, C]);
-    assert!(bed.control.nodes().iter().all(|node| node.ramp.is_zero()), "all of them were there first");
+    assert!(bed.control.nodes().iter().all(|node| node.ramp.is_zero()), "first members have no slow start");
     learn(&mut bed, "a.example", Err("no answer in time"));
     assert_eq!(bed.members(), [A, B, C]);
     bed.reload(settings(&["b.example"]));
@@ -149,7 +146,7 @@ fn each_name_keeps_its_own_last_answer() {
 }
 
 #[test]
-fn a_name_of_which_something_is_not_known_is_asked_for_again_soon() {
+fn an_incompletely_resolved_name_is_looked_up_again_soon() {
     let mut bed = Bed::of(&["a.example", "b.example"]);
     let questions = bed.questions();
     bed.answer(questions[0].0, Ok(&[A]));
@@ -172,7 +169,7 @@ fn a_name_of_which_something_is_not_known_is_asked_for_again_soon() {
 
 /// Another resolver may find more, and answers of the former one no longer count.
 #[test]
-fn a_reload_that_mends_the_dns_empties_no_pool() {
+fn a_reload_with_a_new_resolver_empties_no_pool() {
     let mut bed = Bed::of(&[A, "pool.test"]);
     let (former, _) = bed.questions()[0].clone();
     bed.answer(former, Err("no answer in time"));
@@ -184,10 +181,10 @@ fn a_reload_that_mends_the_dns_empties_no_pool() {
         is_other_resolver: true,
     };
     bed.handle(mended(&["pool.test"]));
-    assert_eq!(bed.members(), [A], "the mended server may say that the name means it");
+    assert_eq!(bed.members(), [A], "the new server may resolve the name to it");
     let (id, _) = bed.questions()[0].clone();
     bed.answer(former, Err("no answer in time"));
-    assert_eq!(bed.members(), [A], "the former one says nothing any more");
+    assert_eq!(bed.members(), [A], "answers of the former resolver are ignored");
     bed.answer(id, Ok(&["192.0.2.1:5060"]));
     assert_eq!(bed.members(), ["192.0.2.1:5060"]);
     bed.reload(settings(&["pool.test", "typo.test"]));
@@ -195,11 +192,11 @@ fn a_reload_that_mends_the_dns_empties_no_pool() {
     let (id, _) = questions.iter().find(|(_, name)| name == "typo.test").unwrap();
     bed.answer(*id, Err("no such name"));
     bed.reload(settings(&["typo.test"]));
-    assert!(bed.members().is_empty(), "the same server has nothing new to say");
+    assert!(bed.members().is_empty(), "the same server gives the same answer");
 }
 
 #[test]
-fn who_is_meant_may_be_named_in_every_form() {
+fn a_member_may_be_named_in_every_form() {
     let first = "127.0.0.8:5060";
     let mut bed = Bed::of(&[first, B, "pool.example", "typo.invalid"]);
     let questions = bed.questions();
@@ -217,7 +214,7 @@ fn who_is_meant_may_be_named_in_every_form() {
         assert_eq!(meant(named).as_deref(), Ok(wanted), "{named}");
     }
     let both = format!("{B} {C}");
-    assert_eq!(meant("pool.example"), Ok(both), "B has a name of its own, and is meant all the same");
+    assert_eq!(meant("pool.example"), Ok(both), "B has its own name, and is included");
     let refused = |text: &str| Err(text.to_owned());
     assert_eq!(meant("typo.invalid"), refused("typo.invalid is not resolved: it stands for no member yet"));
     assert_eq!(meant("127.0.0.9:5060"), refused("no member \"127.0.0.9:5060\""));
@@ -226,7 +223,7 @@ fn who_is_meant_may_be_named_in_every_form() {
 
 /// A key or command for an address applies to all of these names.
 #[test]
-fn an_address_has_the_names_of_all_members_that_lead_there() {
+fn an_address_has_the_names_of_all_its_members() {
     let tcp = format!("{C};transport=tcp");
     let mut bed = Bed::of(&[A, B, "pool.example", "_sip._tcp.pool.example", &tcp]);
     let at = |bed: &Bed, address: &str| bed.control.named_at(address.parse().unwrap());
@@ -234,7 +231,7 @@ fn an_address_has_the_names_of_all_members_that_lead_there() {
     let questions = bed.questions();
     bed.answer(questions[0].0, Ok(&[B, C]));
     bed.answer(questions[1].0, Ok(&[A]));
-    assert_eq!(at(&bed, A), [A, "_sip._tcp.pool.example"], "over whatever transport");
+    assert_eq!(at(&bed, A), [A, "_sip._tcp.pool.example"], "over any transport");
     assert_eq!(at(&bed, B), [B, "pool.example"]);
     assert_eq!(at(&bed, C), ["pool.example", &tcp]);
     assert_eq!(at(&bed, "127.0.0.1:5084"), [""; 0], "another port is another server");
@@ -248,7 +245,7 @@ fn an_address_has_the_names_of_all_members_that_lead_there() {
 
 /// One address over two transports is two members. A name without transport means UDP if that member exists.
 #[test]
-fn a_member_is_meant_with_its_transport() {
+fn a_member_is_named_with_its_transport() {
     let (udp, tcp) = (B.to_owned(), format!("{B};transport=tcp"));
     let meant = |bed: &Bed, text: &str| {
         let all = bed.control.meant(text, Some(&member(text).address));
@@ -266,7 +263,7 @@ fn a_member_is_meant_with_its_transport() {
 }
 
 #[test]
-fn an_address_without_a_listener_is_left_out_and_told_once() {
+fn an_address_without_a_listener_is_skipped_and_logged_once() {
     let mut bed = Bed::of(&[A, "[2001:db8::1]:5060", "127.0.0.1:5061;transport=tls"]);
     let left_out = |bed: &mut Bed| {
         bed.entries().iter().filter(|entry| matches!(entry, LogEntry::LeftOut { .. })).count()
@@ -282,7 +279,7 @@ fn setups(bed: &mut Bed) -> Vec<Arc<Setup>> {
 }
 
 #[test]
-fn the_shards_get_one_value_for_each_change_and_none_without_one() {
+fn the_shards_get_one_setup_for_each_change() {
     let mut bed = Bed::of(&[A, B]);
     assert_eq!(setups(&mut bed).len(), 1);
     bed.reload(settings(&[A, B]));
@@ -300,22 +297,22 @@ fn the_shards_get_one_value_for_each_change_and_none_without_one() {
 }
 
 #[test]
-fn each_takes_back_its_own_drain_and_no_other() {
+fn each_source_ends_only_its_own_drain() {
     let mut bed = Bed::of(&[A]);
     let mut drain = |by, draining| {
         bed.handle(ControlInput::Drain { slot: Slot(0), by, draining });
         bed.control.nodes()[0].draining
     };
     assert!(drain(Drainer::Operator, true) && drain(Drainer::Scaler, true));
-    assert!(drain(Drainer::Scaler, false), "the operator's stays");
+    assert!(drain(Drainer::Scaler, false), "the operator's drain stays");
     assert!(!drain(Drainer::Operator, false));
-    assert!(drain(Drainer::Scaler, true) && drain(Drainer::Operator, false), "and so does the scaler's");
+    assert!(drain(Drainer::Scaler, true) && drain(Drainer::Operator, false), "the scaler's drain stays, too");
     bed.reload(settings(&[A]));
     assert!(bed.control.nodes()[0].draining);
 }
 
 #[test]
-fn what_the_process_before_has_counts_until_it_has_ended() {
+fn the_load_of_the_predecessor_counts_until_it_ends() {
     let mut bed = Bed::of(&[A, B]);
     let b = bed.control.nodes()[1].id;
     bed.effects();
@@ -342,16 +339,16 @@ fn what_the_process_before_has_counts_until_it_has_ended() {
     assert!(effects.contains(&ControlEffect::Gone(before)));
     bed.handle(ControlInput::OtherLoads { process: before, loads: vec![(b, load)] });
     bed.handle(ControlInput::Gone(before));
-    assert_eq!(bed.effects(), [], "it is gone");
+    assert_eq!(bed.effects(), [], "the other process has ended");
     bed.handle(ControlInput::Gone(other));
     let effects = bed.effects();
     assert!(effects.contains(&ControlEffect::Elsewhere(vec![Load::default(); 2])), "{effects:?}");
 }
 
 #[test]
-fn who_joins_and_leaves_is_told() {
+fn joins_and_leaves_are_logged() {
     let mut bed = Bed::of(&[A]);
-    let mut told = |members: &[&str]| {
+    let mut effects = |members: &[&str]| {
         bed.reload(settings(members));
         let event = |entry| match entry {
             LogEntry::Member { member, event, .. } => Some((member.to_string(), event)),
@@ -359,10 +356,10 @@ fn who_joins_and_leaves_is_told() {
         };
         bed.entries().into_iter().filter_map(event).collect::<Vec<_>>()
     };
-    let told_of = |address: &str, event| (address.to_owned(), event);
-    assert_eq!(told(&[A]), [told_of(A, MemberEvent::Joins)]);
-    assert_eq!(told(&[B]), [told_of(B, MemberEvent::Joins), told_of(A, MemberEvent::Leaves)]);
-    assert_eq!(told(&[B, A]), [told_of(A, MemberEvent::JoinsAgain)]);
+    let event_of = |address: &str, event| (address.to_owned(), event);
+    assert_eq!(effects(&[A]), [event_of(A, MemberEvent::Joins)]);
+    assert_eq!(effects(&[B]), [event_of(B, MemberEvent::Joins), event_of(A, MemberEvent::Leaves)]);
+    assert_eq!(effects(&[B, A]), [event_of(A, MemberEvent::JoinsAgain)]);
 }
 
 /// Returns pools with their members, in the order of the file.
@@ -397,28 +394,28 @@ fn assert_in_pools(bed: &Bed, expected: &[(&str, &[&str])]) {
 }
 
 #[test]
-fn a_member_stays_in_its_pools_whatever_number_they_get() {
+fn a_member_stays_in_its_pools_when_their_places_change() {
     let mut bed = Bed::new(pools(&[("first", &[A]), ("second", &[B]), ("third", &[B, C])]));
     assert_in_pools(&bed, &[("first", &[A]), ("second", &[B]), ("third", &[B, C])]);
     bed.reload(pools(&[("third", &[B, C]), ("second", &[B])]));
     assert_in_pools(&bed, &[("third", &[B, C]), ("second", &[B])]);
-    assert!(bed.control.listed()[0].pools.is_empty(), "its pool is gone, and it has left");
+    assert!(bed.control.listed()[0].pools.is_empty(), "the former member has no pool left");
 }
 
 /// A new name may mean any of these members, so none leaves before it is resolved. Meanwhile they get no calls of other
 /// pools, not even of the only remaining one.
 #[test]
-fn who_stays_until_names_are_known_is_in_no_other_pool() {
+fn a_member_kept_for_unresolved_names_is_in_no_other_pool() {
     let mut bed = Bed::new(pools(&[("first", &[A]), ("second", &[B])]));
     bed.effects();
     bed.reload(pools(&[("second", &["new.test", B])]));
-    assert_eq!(bed.members(), [A, B], "nobody leaves yet");
+    assert_eq!(bed.members(), [A, B], "no member leaves yet");
     assert_in_pools(&bed, &[("second", &[B])]);
     let (id, _) = bed.questions().remove(0);
     bed.answer(id, Ok(&[C]));
     assert_eq!(bed.members(), [B, C]);
     assert_in_pools(&bed, &[("second", &[B, C])]);
-    let second = bed.control.pool_number("second").expect("it is there");
-    assert_eq!(second, PoolId(1), "that of the first one is nobody's");
+    let second = bed.control.pool_number("second").expect("the pool exists");
+    assert_eq!(second, PoolId(1), "the number of the first pool is not reused");
     assert_eq!(bed.setup().pools[second.index()].nodes, balance::Members::All);
 }

@@ -226,7 +226,7 @@ impl World {
     }
 
     fn accept(&mut self, ringing: &Ringing) -> Talking {
-        let at = ringing.invites.last().expect("one rings").clone();
+        let at = ringing.invites.last().expect("a member rings").clone();
         let back = self.answer(&at, 200);
         let ok = back.iter().find(|sent| status(sent) == Some(200)).expect("the 200").clone();
         assert_eq!(ok.to, addr(CLIENT));
@@ -297,7 +297,7 @@ const OTHER: [&str; 2] = ["127.0.2.1:5060", "127.0.2.2:5060"];
 
 /// A pool of one kind has another kind after the reload, which may also insert a pool of a third kind before it.
 #[test]
-fn what_talks_or_rings_goes_on_as_it_began() {
+fn calls_continue_as_they_began() {
     for before in KINDS {
         for after in KINDS {
             for first in KINDS {
@@ -343,7 +343,7 @@ fn what_talks_or_rings_goes_on_as_it_began() {
 
 /// After `kill -9` a process has no state, and its file has another pool first. Only the token leads to the member.
 #[test]
-fn what_only_a_token_knows_reaches_its_member() {
+fn a_call_known_only_by_its_token_reaches_its_member() {
     for (kind, first) in KINDS.into_iter().flat_map(|kind| KINDS.map(|first| (kind, first))) {
         let pools = [pool("other", first, &OTHER), pool("core", kind, &CORE)];
         let mut world = World::new(file(&pools, &[]));
@@ -382,7 +382,7 @@ fn the_ack_to_a_failure_goes_as_its_invite_went() {
 /// A hunt group continues with its own next member, and then with the pool that its route named, whatever their numbers
 /// in the new file.
 #[test]
-fn a_hunt_group_goes_on_in_its_pool() {
+fn a_hunt_group_continues_in_its_pool() {
     let (core, other) = (pool("core", Kind::Hunt, &CORE), pool("other", Kind::Hunt, &OTHER));
     let spare = pool("spare", Kind::Hunt, &["127.0.3.1:5060"]);
     let mut world = World::new(file(&[core.clone(), spare.clone()], &[("core", "spare")]));
@@ -403,7 +403,7 @@ fn a_hunt_group_goes_on_in_its_pool() {
 
 /// Failover tries members of the request's own pools, and none if these are gone.
 #[test]
-fn failover_goes_on_in_its_pools() {
+fn failover_continues_in_its_pools() {
     for kind in [Kind::WithTransactions, Kind::Proxy] {
         let (core, other) = (pool("core", kind, &CORE), pool("other", kind, &OTHER));
         let spare = pool("spare", kind, &["127.0.3.1:5060"]);
@@ -455,7 +455,7 @@ fn queued(name: &'static str, members: &[&'static str], source: CapacitySource) 
 
 /// Waiting calls go to members of their pool, even if another pool with a queue has taken its place.
 #[test]
-fn what_waits_goes_to_its_pool() {
+fn waiting_calls_go_to_their_pool() {
     let (core, other) =
         (queued("core", &CORE[..1], CapacitySource::Fixed), queued("other", &OTHER, CapacitySource::Fixed));
     let mut world = World::new(file(std::slice::from_ref(&core), &[]));
@@ -476,7 +476,7 @@ fn what_waits_goes_to_its_pool() {
 
 /// Measured capacities of members are kept by member and pool, not by the place of the pool.
 #[test]
-fn what_members_have_shown_outlives_a_pool_in_front() {
+fn measured_capacities_outlive_a_new_pool_in_front() {
     let mut core = queued("core", &CORE, CapacitySource::Responses);
     if let Some(queue) = &mut core.queue {
         queue.capacity = EstimatorSettings { maximum: 500.0, ..EstimatorSettings::default() };
@@ -485,11 +485,11 @@ fn what_members_have_shown_outlives_a_pool_in_front() {
     let mut world = World::new(file(std::slice::from_ref(&core), &[]));
     let capacity = |world: &mut World| {
         world.wait(Duration::from_millis(10));
-        let number = world.control.pool_number("core").expect("it is there");
-        let report = world.shard.queue_reports()[number.index()].clone().expect("it has a queue");
+        let number = world.control.pool_number("core").expect("the pool exists");
+        let report = world.shard.queue_reports()[number.index()].clone().expect("the pool has a queue");
         report.members.iter().map(|member| member.capacity).collect::<Vec<_>>()
     };
-    let number = world.control.pool_number("core").expect("it is there");
+    let number = world.control.pool_number("core").expect("the pool exists");
     for member in CORE {
         let node = node_id(Peer::new(Transport::Udp, addr(member)));
         world.input(ShardInput::Learned { pool: number, node, capacity: 77.0 });

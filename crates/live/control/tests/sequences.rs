@@ -87,7 +87,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..120)
 }
 
-enum Told {
+enum ShardMessage {
     SetUp(Arc<Setup>),
     AskSlotsInUse,
 }
@@ -95,7 +95,7 @@ enum Told {
 /// A shard: its setup, its unread messages, and its calls, each with its node.
 struct Shard {
     setup: Arc<Setup>,
-    told: VecDeque<Told>,
+    inbox: VecDeque<ShardMessage>,
     calls: Vec<(Slot, NodeId)>,
     /// Prepared answer to the question under way.
     says: Option<Vec<bool>>,
@@ -112,8 +112,12 @@ struct World {
 impl World {
     fn new() -> Self {
         let bed = Bed::new(file(0b11, 0));
-        let shard =
-            || Shard { setup: Arc::clone(bed.setup()), told: VecDeque::new(), calls: Vec::new(), says: None };
+        let shard = || Shard {
+            setup: Arc::clone(bed.setup()),
+            inbox: VecDeque::new(),
+            calls: Vec::new(),
+            says: None,
+        };
         let shards = (0..SHARDS).map(|_| shard()).collect();
         let mut world = Self { bed, shards, questions: BTreeMap::new(), probes: Vec::new() };
         world.take();
@@ -130,17 +134,19 @@ impl World {
         let members = self.bed.members();
         for sent in self.bed.out.transmits() {
             let to = sent.flow.peer;
-            assert!(members.contains(&to.to_string()), "{to} is asked and is not in");
+            assert!(members.contains(&to.to_string()), "{to} is probed and is no member");
             self.probes.push((to, self.bed.out.message(sent).to_vec()));
         }
         for effect in self.bed.effects() {
             match effect {
                 ControlEffect::SetUp(setup) => {
                     let shards = self.shards.iter_mut();
-                    shards.for_each(|shard| shard.told.push_back(Told::SetUp(Arc::clone(&setup))));
+                    shards.for_each(|shard| shard.inbox.push_back(ShardMessage::SetUp(Arc::clone(&setup))));
                 }
                 ControlEffect::AskSlotsInUse => {
-                    self.shards.iter_mut().for_each(|shard| shard.told.push_back(Told::AskSlotsInUse));
+                    self.shards
+                        .iter_mut()
+                        .for_each(|shard| shard.inbox.push_back(ShardMessage::AskSlotsInUse));
                 }
                 ControlEffect::LookUp { id, question } => {
                     self.questions.insert(id, format!("{question:?}"));
@@ -153,10 +159,10 @@ impl World {
 
     fn check(&self) {
         let (nodes, setup) = (self.bed.control.nodes(), self.bed.setup());
-        assert_eq!(&*setup.nodes, nodes, "the shards are told what is so");
+        assert_eq!(&*setup.nodes, nodes, "the shards have the present nodes");
         for shard in &self.shards {
             for &(slot, id) in &shard.calls {
-                assert_eq!(nodes[slot.index()].id, id, "{slot:?} was given away with a call on it");
+                assert_eq!(nodes[slot.index()].id, id, "{slot:?} was reused while it had a call");
                 assert_eq!(shard.setup.nodes[slot.index()].id, id);
             }
         }
@@ -194,9 +200,9 @@ impl World {
 
     fn hear(&mut self, number: usize) {
         let shard = &mut self.shards[number];
-        match shard.told.pop_front() {
-            Some(Told::SetUp(setup)) => shard.setup = setup,
-            Some(Told::AskSlotsInUse) => {
+        match shard.inbox.pop_front() {
+            Some(ShardMessage::SetUp(setup)) => shard.setup = setup,
+            Some(ShardMessage::AskSlotsInUse) => {
                 let used = |slot| shard.calls.iter().any(|(of, _)| of.index() == slot);
                 shard.says = Some((0..shard.setup.nodes.len()).map(used).collect());
             }
@@ -212,7 +218,7 @@ impl World {
 
     fn hear_all(&mut self) {
         for shard in 0..SHARDS {
-            while !self.shards[shard].told.is_empty() {
+            while !self.shards[shard].inbox.is_empty() {
                 self.hear(shard);
             }
         }
@@ -284,7 +290,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_slot_with_a_call_stays_and_one_without_is_free_in_the_end(steps in steps()) {
+    fn slots_with_calls_stay_and_others_become_free(steps in steps()) {
         let mut world = World::new();
         for step in steps {
             world.run(&step);
@@ -298,6 +304,6 @@ proptest! {
             world.pass(common::CALL);
         }
         prop_assert_eq!(world.bed.members(), addresses(0b1));
-        prop_assert_eq!(world.bed.control.listed().len(), 1, "of former members nothing is left");
+        prop_assert_eq!(world.bed.control.listed().len(), 1, "no former member is left");
     }
 }

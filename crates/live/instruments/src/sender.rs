@@ -91,16 +91,17 @@ enum Failure {
     Io(#[from] io::Error),
     #[error("no answer within {} s", SenderTimes::USUAL.patience.as_secs())]
     Silent,
-    #[error("it has closed the connection")]
+    #[error("it closed the connection")]
     Closed,
     #[error(
-        "it has closed the connection without a word: does the `from` of its [capacity] have the address of this host?"
+        "it closed the connection without an answer: is the address of this host in `from` of its [capacity]?"
     )]
     NotGreeted,
     #[error("{0}")]
     Protocol(SendError),
     #[error(
-        "it knows no member {0} (unknown_server): say with --as by which name or address its pools have this server; its log names them"
+        "it has no member {0} (unknown_server): set --as to the name or address of this server in its pools; its log \
+         lists them"
     )]
     UnknownServer(ServerName),
 }
@@ -114,7 +115,7 @@ impl Failure {
 
 /// State of the log about a balancer.
 #[derive(Default)]
-struct Told {
+struct LogState {
     /// Whether a failure was logged, and no recovery since.
     is_down: bool,
     /// Whether updates were accepted before the failure.
@@ -196,7 +197,7 @@ impl Reporter {
     async fn run(mut self) {
         let name = self.target.name.clone();
         let mut wait = self.times.back_off;
-        let mut told = Told::default();
+        let mut log = LogState::default();
         loop {
             // Without a capacity to report the balancer would close the connection as silent.
             let is_over = self.current.wait_for(|current| is_valid(*current)).await.is_err();
@@ -204,14 +205,14 @@ impl Reporter {
                 return;
             }
             let before = self.target.accepted.load(Ordering::Relaxed);
-            let ended = self.tell(&mut told).await;
+            let ended = self.tell(&mut log).await;
             self.target.is_up.store(false, Ordering::Relaxed);
             let Err(failure) = ended else { continue };
             self.target.failed.fetch_add(1, Ordering::Relaxed);
-            if !std::mem::replace(&mut told.is_down, true) {
-                told.was_up = self.target.accepted.load(Ordering::Relaxed) > 0;
+            if !std::mem::replace(&mut log.is_down, true) {
+                log.was_up = self.target.accepted.load(Ordering::Relaxed) > 0;
                 (self.reporting.say)(&format!(
-                    "{name} is not told the capacity: {failure}; it is tried until it is"
+                    "{name} gets no capacity updates: {failure}; it is tried again"
                 ));
             }
             if self.target.accepted.load(Ordering::Relaxed) - before >= SETTLED {
@@ -226,7 +227,7 @@ impl Reporter {
     }
 
     /// Sends updates over one connection, until there is no valid capacity.
-    async fn tell(&self, people: &mut Told) -> Result<(), Failure> {
+    async fn tell(&self, log: &mut LogState) -> Result<(), Failure> {
         let Self { index, target, reporting, current, times, .. } = self;
         let mut stream = within(times.patience, TcpStream::connect(&target.name)).await??;
         // The lines are small, and each is answered before the next.
@@ -242,7 +243,7 @@ impl Reporter {
         let mut sender = UpdateSender::greeted(reporting.key.clone(), &line).map_err(Failure::Protocol)?;
         let mut ticks = interval(times.period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut told = 0;
+        let mut accepted = 0;
         loop {
             ticks.tick().await;
             let now = *current.borrow();
@@ -262,22 +263,22 @@ impl Reporter {
                 }
                 error => Failure::Protocol(error),
             })?;
-            self.divided(|division, now| division.heard(now, *index, sent));
+            self.divided(|division, now| division.on_report(now, *index, sent));
             target.accepted.fetch_add(1, Ordering::Relaxed);
             target.is_up.store(true, Ordering::Relaxed);
-            told += 1;
-            if told == SETTLED && std::mem::take(&mut people.is_down) {
-                let again = if people.was_up { " again" } else { "" };
-                (reporting.say)(&format!("{} is told the capacity{again}", target.name));
+            accepted += 1;
+            if accepted == SETTLED && std::mem::take(&mut log.is_down) {
+                let again = if log.was_up { " again" } else { "" };
+                (reporting.say)(&format!("{} gets capacity updates{again}", target.name));
             }
         }
     }
 }
 
 impl Reporter {
-    fn divided<T>(&self, what: impl FnOnce(&mut Division<usize>, base::Instant) -> T) -> T {
+    fn divided<T>(&self, update: impl FnOnce(&mut Division<usize>, base::Instant) -> T) -> T {
         let now = base::Instant::ZERO + self.since.elapsed();
-        what(&mut self.division.lock().unwrap_or_else(PoisonError::into_inner), now)
+        update(&mut self.division.lock().unwrap_or_else(PoisonError::into_inner), now)
     }
 }
 
@@ -285,8 +286,8 @@ fn is_valid(current: Option<Current>) -> bool {
     current.is_some_and(|current| Instant::now() < current.until)
 }
 
-async fn within<T>(patience: Duration, what: impl Future<Output = T>) -> Result<T, Failure> {
-    timeout(patience, what).await.map_err(|_| Failure::Silent)
+async fn within<T>(patience: Duration, action: impl Future<Output = T>) -> Result<T, Failure> {
+    timeout(patience, action).await.map_err(|_| Failure::Silent)
 }
 
 /// Reads the next line of the balancer, without its end.

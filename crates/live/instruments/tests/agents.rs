@@ -113,7 +113,7 @@ fn tls(answerer: Option<SocketAddr>) -> Arc<TlsSetup> {
 
 /// A caller and an answerer directly connected, over each kind of connection.
 #[tokio::test]
-async fn calls_over_streams_all_end_well_on_as_many_connections_as_were_asked_for() {
+async fn calls_over_streams_succeed_on_the_requested_connections() {
     for transport in [Transport::Tcp, Transport::Tls] {
         let link = AgentLink::streams(transport, ANY_PORT.parse().unwrap(), 1, Some(tls(None))).unwrap();
         let target = link.local_addr().unwrap();
@@ -136,7 +136,7 @@ async fn calls_over_streams_all_end_well_on_as_many_connections_as_were_asked_fo
 
 /// Without a listener messages are lost at once, and counted.
 #[tokio::test]
-async fn a_target_that_takes_no_connection_is_counted() {
+async fn refused_connections_are_counted() {
     let target = std::net::TcpListener::bind(ANY_PORT).unwrap().local_addr().unwrap();
     let link = AgentLink::streams(Transport::Tcp, ANY_PORT.parse().unwrap(), 1, None).unwrap();
     let local = link.local_addr().unwrap();
@@ -153,7 +153,7 @@ async fn a_target_that_takes_no_connection_is_counted() {
 }
 
 #[tokio::test]
-async fn calls_through_the_server_all_end_well_and_leave_no_lease() {
+async fn calls_through_the_server_succeed_and_leave_no_lease() {
     // A server stays on the thread that started it.
     tokio::task::LocalSet::new().run_until(four_hundred_calls()).await;
 }
@@ -207,7 +207,7 @@ fn blind_relay(servers: Vec<SocketAddr>, stop: Arc<AtomicBool>) -> (SocketAddr, 
 }
 
 #[tokio::test]
-async fn a_relay_that_forgets_where_calls_went_is_noticed_by_both_sides() {
+async fn a_relay_without_call_state_is_noticed_by_both_sides() {
     let answerers = answerers();
     let servers = answerers.iter().map(RunningAgent::address).collect();
     let stop = Arc::new(AtomicBool::new(false));
@@ -225,7 +225,7 @@ async fn a_relay_that_forgets_where_calls_went_is_noticed_by_both_sides() {
 }
 
 #[test]
-fn a_stopped_agent_gives_its_port_back() {
+fn a_stopped_agent_releases_its_port() {
     let first = answerer("a");
     let address = first.address();
     assert!(agents::bind(address).unwrap_err().to_string().contains("cannot listen on 127.0.0.1:"));
@@ -238,7 +238,7 @@ fn a_stopped_agent_gives_its_port_back() {
 }
 
 #[tokio::test]
-async fn a_former_member_is_forgotten_when_its_sessions_are_gone_and_its_slot_used_again() {
+async fn the_slot_of_a_former_member_is_reused_after_its_sessions_end() {
     tokio::task::LocalSet::new().run_until(members_come_and_go()).await;
 }
 
@@ -276,8 +276,8 @@ async fn members_come_and_go() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, forgotten).await.expect("nothing is on it");
-    assert_eq!(listed().await, [first, used], "calls of this one are in the table");
+    tokio::time::timeout(PATIENCE, forgotten).await.expect("no session uses the slot");
+    assert_eq!(listed().await, [first, used], "the table has calls of this member");
     write(&[last, first]);
     handle.reload().await.unwrap();
     assert_eq!(listed().await, [first, used, last]);

@@ -88,8 +88,8 @@ mod tests {
         assert_eq!(udp("10.0.0.2:5060", "10.0.0.1:5060"), [In]);
         assert_eq!(udp("10.0.0.1:5080", "10.0.0.2:5060"), [Out]);
         assert_eq!(udp("[2001:db8::2]:5060", "[2001:db8::1]:5060"), [In]);
-        assert_eq!(udp("10.0.0.1:5060", "10.0.0.1:5080"), [Out, In], "it sends to itself");
-        assert_eq!(udp("10.0.0.1:40000", "10.0.0.2:5060"), [], "another program of its host");
+        assert_eq!(udp("10.0.0.1:5060", "10.0.0.1:5080"), [Out, In], "the server sends to itself");
+        assert_eq!(udp("10.0.0.1:40000", "10.0.0.2:5060"), [], "another program of the same host");
         assert_eq!(udp("10.0.0.2:5060", "10.0.0.3:5060"), []);
     }
 

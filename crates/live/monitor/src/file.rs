@@ -27,14 +27,14 @@ pub enum FileError {
 impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotCapture => f.write_str("it is no capture file: pcap and pcapng are read"),
+            Self::NotCapture => f.write_str("not a capture file: expected pcap or pcapng"),
             Self::Link(number) => write!(
                 f,
-                "its packets have link type {number}; Ethernet, raw IP, Linux cooked and BSD loopback are read"
+                "link type {number} is not supported; expected Ethernet, raw IP, Linux cooked or BSD loopback"
             ),
-            Self::Truncated => f.write_str("it ends within a packet"),
-            Self::Unreadable => f.write_str("reading has failed"),
-            Self::Malformed => f.write_str("a part of it makes no sense"),
+            Self::Truncated => f.write_str("the file ends within a packet"),
+            Self::Unreadable => f.write_str("the file cannot be read"),
+            Self::Malformed => f.write_str("a part of the file is malformed"),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! HEP version 3, in which servers and capture agents send copies of their messages to a collector such as Homer
-//! (`HEP3_rev11`, github.com/sipcapture/HEP): chunks of vendor, type, length and value.
+//! HEP version 3, by which servers and capture agents copy their messages to a collector such as Homer (`HEP3_rev11`,
+//! github.com/sipcapture/HEP). A packet consists of chunks of vendor, type, length and value.
 
 use base::{Instant, Transport};
 use core::fmt;
@@ -33,8 +33,8 @@ impl fmt::Display for HepError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotHep3 => "not HEP version 3",
-            Self::Truncated => "a length leads past its end",
-            Self::NotSip => "no SIP in it",
+            Self::Truncated => "a length points beyond the packet",
+            Self::NotSip => "no SIP content",
             Self::Incomplete => "an address, the time or the payload is missing",
             Self::Compressed => "the payload is compressed",
         })
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn faults_are_reported() {
         let error = |bytes: &[u8]| read(bytes).expect_err("no packet");
         let whole = packet(&SIP_OVER_UDP);
         for end in 0..whole.len() {

@@ -75,7 +75,8 @@ pub struct WindowReport {
     pub oldest: Option<Duration>,
     /// Whether this process was late, so that the window may contain messages of other windows, or lack some. It was
     /// late if it ended the window long after its end, or with packets unread. It was also late if its clock was set
-    /// back, if it stood still during a part of the window, or if more than a hundredth of the packets were lost.
+    /// back, or if it stood still during a part of the window. The same holds if more than a hundredth of the packets
+    /// were lost.
     pub is_late: bool,
 }
 

@@ -1,10 +1,10 @@
-//! The gate admits or refuses each request once. It checks three conditions, the cheapest first: whether the process is
-//! stopping, whether the source is within its rate, and whether overload control accepts the request. An admitted
-//! request has a [`Ticket`], keeps it through all waits, and cannot be forwarded without it.
+//! The gate admits or refuses each request once. It checks three conditions, the cheapest first: the process is not
+//! stopping, the source is within its rate, and overload control accepts the request. An admitted request has a
+//! [`Ticket`], keeps it through all waits, and cannot be forwarded without it.
 //!
-//! Access lists and the check of the form come before the gate. Other refusals are made by a rule (`destination.rs`),
-//! for a next hop without room (`limited.rs`), for lack of room here (`begin.rs`), and for missing authentication
-//! (`serve.rs`).
+//! Access lists and the check of the form come before the gate. Other reasons for a refusal are a rule
+//! (`destination.rs`), a next hop without room (`limited.rs`), lack of room here (`begin.rs`), and missing
+//! authentication (`serve.rs`).
 
 use crate::admission::{Novelty, Ticket, class_of};
 use crate::decide::destination::rule_of;
@@ -33,9 +33,9 @@ pub(crate) fn admit(
     Ok(())
 }
 
-/// Admits a request that is new by its form before its route is looked up, so that a refusal costs least. Requests of
-/// members and OPTIONS are admitted later: a member's request may come from no caller, and this process may answer
-/// OPTIONS itself under any load.
+/// Admits a request before its route is looked up, if its form says that it is new. So a refusal costs least. Requests
+/// of members and OPTIONS are admitted later. A member's request may belong to a call of another caller, and this
+/// process itself may answer OPTIONS under any load.
 pub(crate) fn admit_early(
     step: &mut Step<'_>,
     arrival: &Arrival<'_>,
@@ -62,7 +62,8 @@ pub(crate) fn admit_early(
     Err(refused)
 }
 
-/// Returns whether a copy, ACK or CANCEL follows its first copy or its INVITE, which went on without a transaction.
+/// Returns whether a request belongs to an earlier one that was forwarded without a transaction. A copy belongs to its
+/// first copy, an ACK or CANCEL to its INVITE.
 fn follows(step: &Step<'_>, arrival: &Arrival<'_>) -> bool {
     arrival.hop().is_some_and(|hop| !matches!(hop, Hop::Member(_)) || hop.member(step.balancer).is_some())
 }
@@ -84,7 +85,8 @@ fn ask(step: &mut Step<'_>, arrival: &Arrival<'_>, request: &RequestFacts<'_>) -
     Ok(site.admission.give_ticket(&site.tokens, arrival.message, request, novelty))
 }
 
-/// Asks overload control about a request that may be new, and applies the share of new requests from outside the chain.
+/// Asks overload control about a request that may be new. Also applies the share of new requests that is accepted from
+/// outside the chain.
 fn ask_overload(
     step: &mut Step<'_>,
     arrival: &Arrival<'_>,
@@ -94,7 +96,7 @@ fn ask_overload(
     let origin = origin(step.site, flow.peer, arrival.method);
     let is_let_in = !matches!(origin, NewRequestSender::Client(share) if share < 1.0);
     let takes_all = is_let_in && step.site.admission.overload.takes_all(now);
-    // The lookup whether the request is known is needed only if a request may be refused now.
+    // It is looked up whether the request is known only if a request may be refused now.
     if !takes_all && !step.is_new(request) {
         return Ok(());
     }
@@ -110,7 +112,7 @@ fn ask_overload(
     })
 }
 
-/// Says how [`ask`] would refuse a request now, in the same order of checks. Changes nothing.
+/// Returns as text how [`ask`] would refuse a request now, with the checks in the same order. Changes nothing.
 pub(crate) fn explain(
     step: &Step<'_>,
     arrival: &Arrival<'_>,
@@ -135,7 +137,7 @@ fn check_entry(step: &Step<'_>, arrival: &Arrival<'_>) -> Result<(), String> {
     match origin(step.site, arrival.flow.peer, arrival.method) {
         NewRequestSender::Client(share) if share < 1.0 && !step.site.admission.overload.is_off() => {
             Err(format!(
-                "refused: 503 Overloaded, as {:.0} % of new requests from outside [distribution] now: no proxy behind \
+                "refused: 503 Overloaded, as {:.0} % of new requests from outside [distribution] now: no later proxy \
              has room",
                 (1.0 - share) * 100.0
             ))
@@ -152,7 +154,8 @@ fn check_overload(step: &Step<'_>) -> Result<(), String> {
     }
     let (law, acceptance, wait) = overload.standing(now);
     Err(format!(
-        "refused: 503 Overloaded, as {:.0} % of new requests now: law `{law}` of [overload]: messages wait {} ms",
+        "refused: 503 Overloaded, as {:.0} % of new requests now: controller `{law}` of [overload]: messages wait {} \
+         ms",
         (1.0 - acceptance) * 100.0,
         wait.as_millis()
     ))
@@ -165,10 +168,12 @@ fn check_rate(step: &Step<'_>, flow: Flow) -> Result<(), String> {
     let ip = flow.peer.ip();
     let by = match exceeded {
         Exceeded::Address => {
-            format!("`per_address` of [access.rate]: {ip} has begun all that it may for now")
+            format!("`per_address` of [access.rate]: {ip} has reached its limit of new requests")
         }
         Exceeded::Network => {
-            format!("`per_network` of [access.rate]: the network of {ip} has begun all that it may for now")
+            format!(
+                "`per_network` of [access.rate]: the network of {ip} has reached its limit of new requests"
+            )
         }
     };
     Err(match refuse(refusal) {

@@ -1,9 +1,9 @@
-//! One shard's pipeline: it takes one message and returns the messages to send. This crate forwards messages with
-//! transactions, without, and within dialogs.
+//! One shard's pipeline: it takes one message and returns the messages to send. This crate forwards requests with and
+//! without transactions, and requests within dialogs.
 //!
-//! Pure: sockets, clock and threads belong to the caller. A [`Shard`] owns the calls whose Call-ID hashes to it. A
-//! [`AddressTable`] holds the addresses of this process and of the nodes. [`Tokens`] writes and verifies the authenticated
-//! values in Via and Record-Route by which messages are routed without a table.
+//! The crate does no input or output: sockets, clock and threads belong to the caller. A [`Shard`] owns the calls whose
+//! Call-ID hashes to it. A [`AddressTable`] holds the addresses of this process and of the nodes. [`Tokens`] writes and
+//! verifies the authenticated values in Via and Record-Route by which messages are routed without a table.
 #![forbid(unsafe_code)]
 
 mod address;

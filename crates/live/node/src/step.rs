@@ -49,13 +49,13 @@ impl Step<'_> {
             && self.balancer.session_of(request).is_none()
     }
 
-    /// Returns the time when the process ends, if it is stopping and therefore refuses this request. A BYE is never
+    /// If the process is stopping and therefore refuses this request, returns the time when it ends. A BYE is never
     /// refused, because it ends a call.
     pub(crate) fn stops(&self, request: &RequestFacts<'_>) -> Option<Instant> {
         self.site.settings.stopping.filter(|_| request.method != Method::Bye && self.is_new(request))
     }
 
-    /// Returns how long a member of `pool` may leave an INVITE of this rule without a response. `None`: without limit.
+    /// Returns how long a member of `pool` may leave an INVITE of this rule without a response. `None`: no limit.
     pub(crate) fn invite_timeout(&self, rule: Option<usize>, pool: PoolId) -> Option<Duration> {
         let of_rule = rule.and_then(|rule| self.site.routes.pools(rule)?.failover.invite_timeout);
         let timeout = of_rule.unwrap_or_else(|| self.pools.invite_timeout(pool));
@@ -70,7 +70,7 @@ impl Step<'_> {
 
     /// Returns the key of a request's branch: the key of its token, or the key that was current when its session began.
     /// A CANCEL or a retransmission must have the branch that its node knows (RFC 3261 §16.11). A session that is not
-    /// in the table begins now.
+    /// in the table counts as one that begins now.
     pub(crate) fn key(&self, arrival: &Arrival<'_>, request: &RequestFacts<'_>) -> KeyIndex {
         let created = || self.balancer.session_of(request).map_or(self.site.now, |session| session.created);
         arrival.held().map_or_else(|| self.site.key_since(created), |held| held.key)

@@ -28,7 +28,7 @@ impl Scale {
             shard.handle(now, ShardInput::Message { flow: Flow::udp(listener, from), bytes }, out);
         });
         self.count += info.count_total;
-        let [transmit] = self.out.transmits() else { panic!("one in, one out") };
+        let [transmit] = self.out.transmits() else { panic!("expected one message out for one in") };
         let bytes = self.out.message(transmit).to_vec();
         Sent::by(transmit.flow, bytes)
     }
@@ -75,7 +75,7 @@ fn a_message_in_a_call_allocates_nothing() {
             scale.count = 0;
             scale.live(&call);
             if round == 0 {
-                assert!(scale.count > 0, "the buffers were empty, so growing them is seen");
+                assert!(scale.count > 0, "the growth of empty buffers is counted");
             } else {
                 assert_eq!(scale.count, 0, "in call {round}");
             }

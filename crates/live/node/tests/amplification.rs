@@ -19,7 +19,7 @@ fn answers(request: &[u8]) -> Vec<Sent> {
 }
 
 #[test]
-fn a_few_bytes_get_nothing() {
+fn a_tiny_request_gets_no_response() {
     for request in [
         "X x SIP/2.0\r\nv:SIP/2.0/UDP a\r\n\r\n",
         "A a:a SIP/2.0\r\nv:SIP/2.0/UDP a\r\nCSeq:1 A\r\n\r\n",
@@ -33,7 +33,7 @@ fn a_few_bytes_get_nothing() {
 
 /// Bytes are copied unchanged: an invalid byte does not become three.
 #[test]
-fn an_answer_is_of_the_order_of_its_request() {
+fn a_response_is_hardly_longer_than_its_request() {
     let options = || Req::new("OPTIONS", "large", victim());
     let with = |name: &str, value: &[u8]| {
         let text = string(&options().bytes());
@@ -46,18 +46,18 @@ fn an_answer_is_of_the_order_of_its_request() {
         ("a list", with("Proxy-Require", "a,".repeat(30_000).as_bytes())),
         ("many Vias", with("Proxy-Require", &[b"a\r\n", vias.trim_end().as_bytes()].concat())),
     ];
-    for (what, request) in cases {
+    for (case, request) in cases {
         let sent = answers(&request);
-        assert_eq!(sent.len(), 1, "{what}");
+        assert_eq!(sent.len(), 1, "{case}");
         assert_eq!(sent[0].status(), 420);
         let (asked, got) = (request.len(), sent[0].bytes.len());
-        assert!(got <= asked + GROWTH_MAX, "{what}: {got} bytes for {asked}");
+        assert!(got <= asked + GROWTH_MAX, "{case}: {got} bytes for {asked}");
     }
 }
 
 /// A proxy's transactions retransmit their responses, so a request that is too short begins none.
 #[test]
-fn a_few_bytes_get_nothing_of_a_proxy() {
+fn a_tiny_request_to_a_proxy_gets_no_response() {
     for method in ["INVITE", "MESSAGE", "CANCEL"] {
         let mut bed = ProxyBed::plain();
         let request = format!(
@@ -75,14 +75,14 @@ fn a_few_bytes_get_nothing_of_a_proxy() {
 /// a next hop, which is known to want them. The first copy is always allowed, since a client that has got a 100 waits
 /// for it.
 #[test]
-fn all_answers_of_a_proxy_are_twice_their_request_at_most() {
+fn all_responses_of_a_proxy_are_at_most_twice_the_request() {
     for (final_answer, status, fit) in [(None, 408, 6), (Some(404), 404, 4)] {
         for (caller, padding, repeats) in [(victim(), 0, 1), (victim(), 700, fit), (addr(HOPS[1]), 0, 10)] {
             let mut bed = ProxyBed::new(&[PROXY], &[(HOPS[0], 0), (HOPS[1], 0)]);
             let (via, padding) = (format!("SIP/2.0/UDP {caller};branch=z9hG4bK-v"), "x".repeat(padding));
             let invite = Req::new("INVITE", "forged", caller).via(&via).with("Subject", &padding).bytes();
             let mut sent = bed.receive(0, caller, &invite);
-            let at_hop = sent.pop().expect("it goes on");
+            let at_hop = sent.pop().expect("the INVITE is forwarded");
             if let Some(status) = final_answer {
                 let response = answer(&at_hop.bytes, addr(PROXY), status, at_hop.to);
                 sent.extend(bed.receive(0, at_hop.to, &response));
@@ -102,7 +102,7 @@ fn all_answers_of_a_proxy_are_twice_their_request_at_most() {
 
 /// The most that a response can add: an IPv6 address and a port, a tag, Content-Length, long names of header fields.
 #[test]
-fn an_answer_that_would_grow_too_much_is_not_given() {
+fn a_response_that_would_grow_too_much_is_not_sent() {
     let from = addr("[2001:db8:1111:2222:3333:4444:5555:6666]:60000");
     let mut bed = ProxyBed::new(&["[::1]:5060"], &[("[::1]:5081", 0)]);
     let request = "INVITE tel:1 SIP/2.0\r\nv:SIP/2.0/UDP a;branch=z9hG4bK1;rport\r\nf:a:a;tag=1\r\nt:a:a\r\ni:1\r\n\

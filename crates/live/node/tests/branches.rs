@@ -12,7 +12,7 @@ fn one_transaction_has_one_branch() {
     // With the Record-Route (§16.11), although its token contains a time.
     bed.wait(Duration::from_secs(5));
     answered(&mut bed, &sent, 180);
-    assert_eq!(bed.one(0, client(), &invite.bytes()), sent, "and after one");
+    assert_eq!(bed.one(0, client(), &invite.bytes()), sent, "retransmitted after a response");
     let cancel = bed.one(0, client(), &invite.same_branch("CANCEL", None).bytes());
     assert_eq!((cancel.to, cancel.branch()), (sent.to, sent.branch()));
     let ok = bed.one(0, sent.to, &answer(&cancel.bytes, addr(PROXY), 200, sent.to));
@@ -24,7 +24,7 @@ fn one_transaction_has_one_branch() {
 }
 
 #[test]
-fn the_same_holds_within_a_dialog_and_from_the_pool() {
+fn one_transaction_has_one_branch_within_a_dialog_and_from_the_pool() {
     let mut bed = Bed::new(Site::plain());
     let call = Dialog::inbound(&mut bed, "inside", client(), 0);
     for (from, invite) in
@@ -40,7 +40,7 @@ fn the_same_holds_within_a_dialog_and_from_the_pool() {
 }
 
 #[test]
-fn other_transactions_have_others() {
+fn other_transactions_have_other_branches() {
     let mut bed = Bed::new(Site::plain());
     let first = Req::new("INVITE", "one", client());
     let branch = bed.one(0, client(), &first.bytes()).branch();

@@ -19,7 +19,7 @@ fn sent_on(value: Option<&str>) -> [Vec<String>; 2] {
 }
 
 #[test]
-fn it_is_added_kept_or_lowered() {
+fn max_breadth_is_added_kept_or_lowered() {
     for (value, left) in [
         (None, "60"),
         (Some("1"), "1"),
@@ -35,7 +35,7 @@ fn it_is_added_kept_or_lowered() {
 
 /// A request whose Max-Breadth is used up is refused.
 #[test]
-fn none_left_is_refused() {
+fn a_used_up_max_breadth_is_refused() {
     let mut bed = Bed::new(Site::plain());
     let mut proxy = ProxyBed::plain();
     for (value, status, reason) in [
@@ -62,7 +62,7 @@ fn none_left_is_refused() {
 
 /// "All proxied requests MUST contain a single Max-Breadth header field value."
 #[test]
-fn every_request_has_one() {
+fn every_request_has_a_max_breadth() {
     let mut bed = Bed::new(Site::plain());
     let call = Dialog::inbound(&mut bed, "call", client(), 0);
     for (method, cseq) in [("ACK", 1), ("INFO", 2), ("BYE", 3)] {

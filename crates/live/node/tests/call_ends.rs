@@ -3,7 +3,7 @@
 
 use crate::common::{ProxyBed as Bed, answered, record, records, *};
 use dialog::session_timer::SessionTimer;
-use dialog::{CallRecord, CallSettings, Cause, DialogParty};
+use dialog::{CallRecord, CallSettings, Cause, DialogSide};
 
 const DIALOG: Service = Service::Calls(Spread::Found);
 
@@ -39,13 +39,16 @@ fn calls(bed: &Bed) -> (usize, usize) {
 
 /// Both sides continue for 50 minutes (tokens last an hour here), then the callee sends BYE. A cheating caller answers
 /// it with `status`, as if the call were unknown.
-fn goes_on_for_long(bed: &mut Bed, call: &Dialog, status: u16) {
+fn talk_for_long(bed: &mut Bed, call: &Dialog, status: u16) {
     bed.wait(Duration::from_mins(50));
     let ended = bed.now;
     let at_caller = bed.one(addr(HOPS[0]), &call.by_callee("BYE", 1).bytes());
     answered(bed, &at_caller, status);
-    let told = record(bed);
-    assert_eq!((told.ended, told.by, told.is_final), (ended, Some(DialogParty::Callee), true));
+    let call_record = record(bed);
+    assert_eq!(
+        (call_record.ended, call_record.by, call_record.is_final),
+        (ended, Some(DialogSide::Callee), true)
+    );
     bed.assert_forgets();
     assert_eq!(records(bed), []);
 }
@@ -53,17 +56,17 @@ fn goes_on_for_long(bed: &mut Bed, call: &Dialog, status: u16) {
 /// [15.1.1-1] A BYE that another element answers does not end the call. It goes by token to another next hop, to
 /// another user, by a Route to a third party, or without a Route.
 #[test]
-fn a_bye_that_somebody_else_answers_ends_nothing() {
+fn a_bye_answered_by_another_element_ends_no_call() {
     let elsewhere = format!("sip:me@{ACCOMPLICE}");
     for status in [200, 481] {
-        for way in ["hop", "user", "route", "untold"] {
+        for way in ["hop", "user", "route", "without route"] {
             let mut bed = bed();
             let call = call_through_a_proxy(&mut bed);
             let bye = call.by_caller("BYE", 2);
             let bye = match way {
                 "hop" => {
                     let is_other = |hop: &&str| !bye.routes[1].contains(*hop);
-                    let other = HOPS.into_iter().find(is_other).expect("there are two");
+                    let other = HOPS.into_iter().find(is_other).expect("there are two hops");
                     Req { uri: format!("sip:x@{other}"), routes: bye.routes[..1].to_vec(), ..bye }
                 }
                 "user" => Req { uri: elsewhere.clone(), ..bye },
@@ -74,11 +77,11 @@ fn a_bye_that_somebody_else_answers_ends_nothing() {
                 _ => Req { routes: Vec::new(), ..bye },
             };
             asked(&mut bed, client(), &bye, status);
-            let told = record(&mut bed);
-            assert_eq!((told.by, told.bye_status), (Some(DialogParty::Caller), status), "{way}");
-            assert!(!told.is_final, "{way}");
+            let call_record = record(&mut bed);
+            assert_eq!((call_record.by, call_record.bye_status), (Some(DialogSide::Caller), status), "{way}");
+            assert!(!call_record.is_final, "{way}");
             assert_eq!(calls(&bed), (0, 1), "{way}");
-            goes_on_for_long(&mut bed, &call, 481);
+            talk_for_long(&mut bed, &call, 481);
         }
     }
 }
@@ -102,21 +105,21 @@ fn a_bye_that_reaches_the_callee_through_its_proxy_ends_the_call() {
 
 /// A re-INVITE that an accomplice answers does not make the accomplice the callee.
 #[test]
-fn nobody_else_becomes_the_callee() {
+fn another_element_does_not_become_the_callee() {
     let mut bed = bed();
     let call = call_through_a_proxy(&mut bed);
     let elsewhere = |req: Req| Req { uri: format!("sip:me@{ACCOMPLICE}"), ..req };
     let mut sent = bed.receive(0, client(), &elsewhere(call.by_caller("INVITE", 2)).bytes());
-    let forwarded = sent.pop().expect("it goes on");
+    let forwarded = sent.pop().expect("the request is forwarded");
     bed.one(forwarded.to, &answer(&forwarded.bytes, addr(PROXY), 200, addr(ACCOMPLICE)));
     asked(&mut bed, client(), &elsewhere(call.by_caller("BYE", 3)), 200);
     assert!(!record(&mut bed).is_final);
-    goes_on_for_long(&mut bed, &call, 481);
+    talk_for_long(&mut bed, &call, 481);
     // The callee itself may move.
     let mut bed = self::bed();
     let call = call_through_a_proxy(&mut bed);
     let mut sent = bed.receive(0, client(), &call.by_caller("INVITE", 2).bytes());
-    let forwarded = sent.pop().expect("it goes on");
+    let forwarded = sent.pop().expect("the request is forwarded");
     bed.one(forwarded.to, &answer(&forwarded.bytes, addr(PROXY), 200, addr("127.0.1.10:5062")));
     let moved = Req { uri: "sip:127.0.1.10:5062".to_owned(), ..call.by_caller("BYE", 3) };
     asked(&mut bed, client(), &moved, 200);
@@ -125,7 +128,7 @@ fn nobody_else_becomes_the_callee() {
 
 /// A request that the other side accepts reopens a call, with any method. A request alone does not.
 #[test]
-fn what_both_sides_do_reopens_a_call() {
+fn an_accepted_request_reopens_a_call() {
     for method in ["INFO", "UPDATE", "OPTIONS"] {
         let mut bed = bed();
         let call = bed.call("call");
@@ -135,12 +138,15 @@ fn what_both_sides_do_reopens_a_call() {
         asked(&mut bed, client(), &call.by_caller(method, 3), 481);
         assert_eq!((records(&mut bed), calls(&bed)), (vec![], (0, 1)), "{method}");
         asked(&mut bed, addr(HOPS[0]), &call.by_callee(method, 4), 200);
-        let told = record(&mut bed);
-        assert_eq!((told.cause, told.ended, told.is_final), (Some(Cause::Reopened), bed.now, false));
+        let call_record = record(&mut bed);
+        assert_eq!(
+            (call_record.cause, call_record.ended, call_record.is_final),
+            (Some(Cause::Reopened), bed.now, false)
+        );
         assert_eq!(calls(&bed), (1, 0), "{method}");
         asked(&mut bed, client(), &call.by_caller("BYE", 5), 200);
-        let told = record(&mut bed);
-        assert_eq!((told.ended, told.is_final), (bed.now, true));
+        let call_record = record(&mut bed);
+        assert_eq!((call_record.ended, call_record.is_final), (bed.now, true));
         bed.assert_forgets();
     }
 }
@@ -148,7 +154,7 @@ fn what_both_sides_do_reopens_a_call() {
 /// After any refusal of its BYE the sender regards the call as ended, so the record is written at once. Here the target
 /// is unreachable (§16.9, §16.7 step 6: 503 becomes 500), Max-Forwards is 0, or the target is not of the dialog.
 #[test]
-fn a_bye_that_we_answer_has_its_record() {
+fn a_bye_answered_by_this_proxy_has_its_record() {
     for (status, change) in [(500, "none"), (483, "hops"), (403, "target")] {
         let mut bed = bed();
         let call = bed.call("call");
@@ -162,17 +168,17 @@ fn a_bye_that_we_answer_has_its_record() {
         let answer = if sent.to == client() {
             sent
         } else {
-            let mut told = bed.unreachable(sent.to, &sent.bytes);
-            told.remove(0)
+            let mut call_record = bed.unreachable(sent.to, &sent.bytes);
+            call_record.remove(0)
         };
         assert_eq!((answer.to, answer.status()), (client(), status));
-        let told = record(&mut bed);
-        assert_eq!((told.ended, told.bye_status, told.is_final), (since, status, false));
+        let call_record = record(&mut bed);
+        assert_eq!((call_record.ended, call_record.bye_status, call_record.is_final), (since, status, false));
         assert_eq!(calls(&bed), (0, 1), "{status}");
         bed.receive(0, client(), &bye.bytes());
-        assert_eq!(records(&mut bed), [], "its repetition tells nothing");
+        assert_eq!(records(&mut bed), [], "a repeated BYE writes no record");
         bed.wait(Duration::from_hours(25));
-        assert_eq!(record(&mut bed), CallRecord { is_final: true, ..told });
+        assert_eq!(record(&mut bed), CallRecord { is_final: true, ..call_record });
         bed.assert_forgets();
     }
 }
@@ -180,7 +186,7 @@ fn a_bye_that_we_answer_has_its_record() {
 /// A caller invents the end of a call and continues until the time limit. The callee still has the call, and proves it
 /// by accepting the BYE of this proxy.
 #[test]
-fn a_call_that_went_on_to_its_time_limit_has_all_of_it_in_its_record() {
+fn the_record_of_a_call_at_its_time_limit_has_its_full_duration() {
     for goes_on in [true, false] {
         let settings = CallSettings { longest: Some(Duration::from_mins(10)), ..CallSettings::default() };
         let mut bed = bed_with(&DialogSettings { calls: settings, ..DialogSettings::default() });
@@ -191,7 +197,7 @@ fn a_call_that_went_on_to_its_time_limit_has_all_of_it_in_its_record() {
         let first = record(&mut bed);
         let byes: Vec<_> = bed.wait(Duration::from_secs(601)).into_iter().take(2).collect();
         assert!(byes.iter().all(|sent| sent.message().method() == Some(Method::Bye)));
-        let to_callee = byes.iter().find(|sent| sent.to == call.callee.at).expect("the callee gets one");
+        let to_callee = byes.iter().find(|sent| sent.to == call.callee.at).expect("the callee gets a BYE");
         let (status, headers) = (if goes_on { 200 } else { 481 }, []);
         bed.receive(
             0,
@@ -200,15 +206,15 @@ fn a_call_that_went_on_to_its_time_limit_has_all_of_it_in_its_record() {
         );
         assert_eq!(records(&mut bed), []);
         bed.wait(Duration::from_secs(40));
-        let told = record(&mut bed);
+        let call_record = record(&mut bed);
         if goes_on {
             assert_eq!(
-                (told.cause, told.by, told.is_final),
-                (Some(Cause::TimeLimit), Some(DialogParty::Proxy), true)
+                (call_record.cause, call_record.by, call_record.is_final),
+                (Some(Cause::TimeLimit), Some(DialogSide::Proxy), true)
             );
-            assert!(told.ended >= began + Duration::from_mins(10));
+            assert!(call_record.ended >= began + Duration::from_mins(10));
         } else {
-            assert_eq!(told, CallRecord { is_final: true, ..first });
+            assert_eq!(call_record, CallRecord { is_final: true, ..first });
         }
         bed.assert_forgets();
     }
@@ -217,7 +223,7 @@ fn a_call_that_went_on_to_its_time_limit_has_all_of_it_in_its_record() {
 /// In a pool that counts calls, a watched call is no load of its member. It becomes a load again when it continues,
 /// even if the balancer has forgotten it.
 #[test]
-fn a_call_that_goes_on_after_all_is_a_load_again() {
+fn a_call_that_continues_counts_as_load_again() {
     let session = SessionTimer { expires: None, least: 90 };
     for (why, pause, method) in [
         ("refused", 10, "INFO"),

@@ -2,7 +2,7 @@
 
 use crate::common::{ProxyBed as Bed, answered, record, records, *};
 use dialog::session_timer::SessionTimer;
-use dialog::{Began, CallRecord, CallSettings, Cause, DialogParty, RecordEvent};
+use dialog::{CallRecord, CallSettings, CallStart, Cause, DialogSide, RecordEvent};
 
 /// The time that a call is watched, plus an hour.
 const DAY: Duration = Duration::from_hours(25);
@@ -25,7 +25,7 @@ fn timed(expires: u32, least: u32) -> Bed {
 }
 
 #[test]
-fn a_call_is_written_down_when_its_bye_is_answered() {
+fn a_call_is_recorded_when_its_bye_is_answered() {
     let mut bed = bed();
     let invite = Req::new("INVITE", "call", client());
     let at_hop = bed.invite(&invite);
@@ -48,19 +48,25 @@ fn a_call_is_written_down_when_its_bye_is_answered() {
     bed.wait(Duration::from_millis(200));
     let done = answered(&mut bed, &at_caller, 200);
     assert_eq!((done.status(), done.to), (200, at_hop.to));
-    let told = record(&mut bed);
+    let call_record = record(&mut bed);
     assert_eq!(
-        (told.event, told.cause, told.by),
-        (RecordEvent::Ended, Some(Cause::Bye), Some(DialogParty::Callee))
+        (call_record.event, call_record.cause, call_record.by),
+        (RecordEvent::Ended, Some(Cause::Bye), Some(DialogSide::Callee))
     );
-    assert_eq!((told.began, told.rang, told.ended), (Began::Seen(began), Some(rang), ended));
-    assert_eq!(told.accepted.as_ref().and_then(|by| by.at), Some(accepted));
-    assert_eq!((told.status, told.bye_status, told.peer), (200, 200, Some(addr(HOPS[0]))));
-    let about = &told.about;
+    assert_eq!(
+        (call_record.began, call_record.rang, call_record.ended),
+        (CallStart::Seen(began), Some(rang), ended)
+    );
+    assert_eq!(call_record.accepted.as_ref().and_then(|by| by.at), Some(accepted));
+    assert_eq!(
+        (call_record.status, call_record.bye_status, call_record.peer),
+        (200, 200, Some(addr(HOPS[0])))
+    );
+    let about = &call_record.about;
     assert_eq!((about.call_id(), about.tag(), about.source), (&b"call"[..], &b"alice"[..], Some(client())));
     assert_eq!((about.from(), about.to()), (&b"sip:alice@127.0.0.1"[..], &b"sip:bob@pool.example"[..]));
     assert_eq!((about.uri(), about.pool()), (&b"sip:bob@pool.example"[..], &b"phones"[..]));
-    assert_eq!(&*told.reason, b"Q.850;cause=16");
+    assert_eq!(&*call_record.reason, b"Q.850;cause=16");
     bed.assert_forgets();
     assert_eq!(records(&mut bed), []);
 }
@@ -74,26 +80,32 @@ fn a_refusal_a_challenge_and_a_cancel() {
         bed.receive(0, at_hop.to, &refusal);
         bed.receive(0, at_hop.to, &refusal);
     }
-    let told: Vec<_> = records(&mut bed)
+    let call_record: Vec<_> = records(&mut bed)
         .into_iter()
         .map(|record| (record.status, record.cause, record.by, record.peer))
         .collect();
-    let by_callee = |status| (status, Some(Cause::Refused), Some(DialogParty::Callee), Some(addr(HOPS[0])));
-    assert_eq!(told, [by_callee(486), by_callee(480)]);
+    let by_callee = |status| (status, Some(Cause::Refused), Some(DialogSide::Callee), Some(addr(HOPS[0])));
+    assert_eq!(call_record, [by_callee(486), by_callee(480)]);
     let invite = Req::new("INVITE", "gone", client());
     let at_hop = bed.invite(&invite);
     answered(&mut bed, &at_hop, 180);
     let cancel = invite.same_branch("CANCEL", None).line("Reason: SIP;cause=200;text=\"elsewhere\"");
     bed.receive(0, client(), &cancel.bytes());
     respond(&mut bed, &at_hop, 487);
-    let told = record(&mut bed);
-    assert_eq!((told.status, told.cause, told.by), (487, Some(Cause::Cancelled), Some(DialogParty::Caller)));
-    assert_eq!(&*told.reason, b"SIP;cause=200;text=\"elsewhere\"");
+    let call_record = record(&mut bed);
+    assert_eq!(
+        (call_record.status, call_record.cause, call_record.by),
+        (487, Some(Cause::Cancelled), Some(DialogSide::Caller))
+    );
+    assert_eq!(&*call_record.reason, b"SIP;cause=200;text=\"elsewhere\"");
     // A hop that does not respond: Timer B.
     bed.invite(&Req::new("INVITE", "silence", client()));
     bed.wait(Duration::from_secs(40));
-    let told = record(&mut bed);
-    assert_eq!((told.status, told.cause, told.by), (408, Some(Cause::Refused), Some(DialogParty::Proxy)));
+    let call_record = record(&mut bed);
+    assert_eq!(
+        (call_record.status, call_record.cause, call_record.by),
+        (408, Some(Cause::Refused), Some(DialogSide::Proxy))
+    );
     bed.assert_forgets();
 }
 
@@ -111,15 +123,15 @@ fn after_a_restart_the_call_is_found_again_by_its_token() {
             (Req { from, to, ..call.by_callee("BYE", 1) }, addr(HOPS[0]))
         };
         asked(&mut bed, from, &bye, 200);
-        let told = record(&mut bed);
-        assert!(told.is_found_again());
-        assert_eq!(told.began, Began::Token(1_800_000_001));
-        assert_eq!((told.cause, told.by), (Some(Cause::Bye), Some(DialogParty::of(by_caller))));
-        let about = &told.about;
+        let call_record = record(&mut bed);
+        assert!(call_record.is_found_again());
+        assert_eq!(call_record.began, CallStart::Token(1_800_000_001));
+        assert_eq!((call_record.cause, call_record.by), (Some(Cause::Bye), Some(DialogSide::of(by_caller))));
+        let about = &call_record.about;
         assert_eq!((about.call_id(), about.tag()), (&b"call"[..], &b"alice"[..]));
         assert_eq!((about.from(), about.to()), (&b"sip:alice@127.0.0.1"[..], &b"sip:bob@pool.example"[..]));
-        assert_eq!(told.accepted.map(|by| by.tag), Some(b"bob"[..].into()));
-        // A retransmission is not found again.
+        assert_eq!(call_record.accepted.map(|by| by.tag), Some(b"bob"[..].into()));
+        // A retransmission of the BYE creates no second record.
         bed.receive(0, from, &bye.bytes());
         bed.assert_forgets();
         assert_eq!(records(&mut bed), []);
@@ -139,11 +151,11 @@ fn a_bye_without_a_route_is_watched() {
             (call.by_callee("BYE", 1), addr("127.0.9.2:6000"))
         };
         asked(&mut bed, from, &Req { routes: Vec::new(), ..bye }, 200);
-        let told = record(&mut bed);
-        assert_eq!((told.cause, told.by), (Some(Cause::Bye), Some(DialogParty::of(by_caller))));
-        assert!(!told.is_final);
+        let call_record = record(&mut bed);
+        assert_eq!((call_record.cause, call_record.by), (Some(Cause::Bye), Some(DialogSide::of(by_caller))));
+        assert!(!call_record.is_final);
         bed.wait(DAY);
-        assert_eq!(record(&mut bed), CallRecord { is_final: true, ..told });
+        assert_eq!(record(&mut bed), CallRecord { is_final: true, ..call_record });
         bed.assert_forgets();
     }
     // No state is created for an unknown dialog.
@@ -157,7 +169,7 @@ fn a_bye_without_a_route_is_watched() {
 
 /// The token of a call in another mode says nothing about dialogs, so the call does not change to this mode.
 #[test]
-fn a_call_that_began_without_its_dialog_kept_ends_so() {
+fn a_call_that_began_without_kept_dialogs_ends_without_them() {
     let mut before = Bed::plain();
     let call = before.call("call");
     let mut bed = bed();
@@ -167,7 +179,7 @@ fn a_call_that_began_without_its_dialog_kept_ends_so() {
 
 /// [8.1-2] [8.2-2] [8.2-3] [8.3-1]
 #[test]
-fn a_session_timer_is_asked_for_and_watched() {
+fn a_session_timer_is_requested_and_watched() {
     let mut bed = timed(600, 90);
     let invite = Req::new("INVITE", "call", client()).line("Supported: timer, path");
     let at_hop = bed.invite(&invite);
@@ -196,10 +208,10 @@ fn a_session_timer_is_asked_for_and_watched() {
     assert_eq!(records(&mut bed), []);
     let sent = bed.wait(Duration::from_secs(2));
     assert_eq!(sent, [], "§8.3: no BYE of ours");
-    let told = record(&mut bed);
-    assert_eq!((told.cause, told.is_final), (Some(Cause::SessionExpired), false));
+    let call_record = record(&mut bed);
+    assert_eq!((call_record.cause, call_record.is_final), (Some(Cause::SessionExpired), false));
     bed.wait(DAY);
-    assert_eq!(record(&mut bed), CallRecord { is_final: true, ..told });
+    assert_eq!(record(&mut bed), CallRecord { is_final: true, ..call_record });
     bed.assert_forgets();
 }
 
@@ -218,7 +230,7 @@ fn a_session_interval_that_is_too_small_is_refused_or_raised() {
 
 /// [12.1.1-1] [12.1.2-1] [12.2.1.1-1] [12.2.1.1-2]
 #[test]
-fn a_call_that_has_had_its_time_gets_a_bye_on_both_sides() {
+fn a_call_at_its_time_limit_gets_a_bye_on_both_sides() {
     let calls = CallSettings { longest: Some(Duration::from_mins(1)), ..CallSettings::default() };
     let mut bed = bed_with(&DialogSettings { calls, ..DialogSettings::default() });
     let upstream = "<sip:192.0.2.77;lr>, <sip:192.0.2.78;lr>";
@@ -245,8 +257,8 @@ fn a_call_that_has_had_its_time_gets_a_bye_on_both_sides() {
     assert_eq!((to_caller.from_tag(), to_caller.to_tag()), (Some(&b"bob"[..]), Some(&b"alice"[..])));
     assert_eq!((to_callee.from_tag(), to_callee.to_tag()), (Some(&b"alice"[..]), Some(&b"bob"[..])));
     assert_eq!((to_callee.cseq().number, to_callee.call_id()), (2, &b"call"[..]));
-    let told = record(&mut bed);
-    assert_eq!((told.cause, told.by), (Some(Cause::TimeLimit), Some(DialogParty::Proxy)));
+    let call_record = record(&mut bed);
+    assert_eq!((call_record.cause, call_record.by), (Some(Cause::TimeLimit), Some(DialogSide::Proxy)));
     // The responses to the BYEs end here.
     for sent in &sent[..2] {
         let done = answer(&sent.bytes, addr(PROXY), 200, sent.to);
@@ -274,16 +286,19 @@ fn a_refused_cancel_cancels_nothing() {
     let refused = bed.one(client(), &Req { max_forwards: Some(0), ..cancel }.bytes());
     assert_eq!((refused.to, refused.status()), (client(), 483));
     bed.wait(Duration::from_secs(100));
-    assert_eq!((load(&bed), before.calls), (before, 1), "it rings on");
+    assert_eq!((load(&bed), before.calls), (before, 1), "the call still rings");
     respond(&mut bed, &at_hop, 486);
-    let told = record(&mut bed);
-    assert_eq!((told.status, told.cause, told.by), (486, Some(Cause::Refused), Some(DialogParty::Callee)));
+    let call_record = record(&mut bed);
+    assert_eq!(
+        (call_record.status, call_record.cause, call_record.by),
+        (486, Some(Cause::Refused), Some(DialogSide::Callee))
+    );
     bed.assert_forgets();
 }
 
 /// A call that this process ends is no load any more, as after a BYE. Otherwise it would fill a limit of calls.
 #[test]
-fn a_call_that_ends_without_a_bye_of_its_sides_is_no_load() {
+fn a_call_ended_by_the_proxy_is_no_load() {
     let longest = CallSettings { longest: Some(Duration::from_mins(10)), ..CallSettings::default() };
     let silence = CallSettings { silence: Duration::from_mins(8), ..CallSettings::default() };
     let (limit, silence) =
@@ -312,7 +327,7 @@ fn a_call_that_ends_without_a_bye_of_its_sides_is_no_load() {
 
 /// The BYE will not pass this proxy, so the call counts until it is answered.
 #[test]
-fn a_call_whose_dialog_is_left_to_its_sides_is_no_load_once_it_is_answered() {
+fn an_answered_call_without_record_route_is_no_load() {
     let mode = Service::Proxy { spread: Spread::Counted, record_route: false };
     let mut bed = Bed::plain().with_mode(mode);
     for status in [200, 486] {

@@ -66,7 +66,7 @@ fn requests_to_a_member_and_its_responses_are_counted() {
         answered(&mut bed, &again, status);
     }
     let seen = (vec![("INVITE", 2)], vec![(180, 1), (486, 1)]);
-    assert_eq!(counts(&bed), seen, "repetitions are counted");
+    assert_eq!(counts(&bed), seen, "retransmissions are counted");
     // Requests of the callee and their responses do not count for its member.
     let call = Dialog::inbound(&mut bed, "callee", client(), 0);
     let before = counts(&bed);
@@ -75,7 +75,7 @@ fn requests_to_a_member_and_its_responses_are_counted() {
 }
 
 #[test]
-fn only_the_node_may_send_as_the_callee() {
+fn only_the_node_may_send_requests_of_the_callee() {
     let mut bed = Bed::new(Site::plain());
     let call = Dialog::inbound(&mut bed, "stranger", client(), 0);
     let bye = Req { uri: "sip:127.0.6.6:9".to_owned(), ..call.by_callee("BYE", 1) };
@@ -112,7 +112,7 @@ fn responses_go_where_the_request_came_from() {
 }
 
 #[test]
-fn credentials_go_to_the_node_that_asked_for_them() {
+fn credentials_go_to_the_node_that_challenged() {
     for (method, status) in [("INVITE", 407), ("REGISTER", 401)] {
         let mut bed = Bed::new(Site::plain());
         let request = Req::new(method, "digest", client());
@@ -135,7 +135,7 @@ fn credentials_go_to_the_node_that_asked_for_them() {
 
 /// Two branches of a call that was forked upstream: one CSeq, two transactions (RFC 3261 §8.1.1.7).
 #[test]
-fn a_call_that_was_forked_upstream_outlives_its_first_failure() {
+fn a_call_forked_upstream_survives_its_first_failure() {
     let mut bed = Bed::new(Site::plain());
     let branches = ["one", "two"].map(|name| {
         let via = format!("SIP/2.0/UDP 127.0.9.1:6000;branch=z9hG4bK-{name}");
@@ -192,7 +192,7 @@ fn lost_messages_end_every_lease_in_time() {
     bed.wait(Duration::from_secs(33));
     assert_eq!((bed.load().calls, bed.load().transactions), (1, 0));
     let unanswered = |event: &&ShardEvent| matches!(event, ShardEvent::Sign(Sign::NoAnswer { .. }));
-    assert_eq!(bed.events.iter().filter(unanswered).count(), 2, "two requests got no answer");
+    assert_eq!(bed.events.iter().filter(unanswered).count(), 2, "two requests have no response");
     bed.assert_forgets();
 }
 
@@ -210,7 +210,7 @@ fn a_body_and_unknown_headers_pass_untouched() {
 /// An INVITE moved on from a node that was found dead, and both nodes are in doubt. The late response of the first is
 /// no sign of life of the second.
 #[test]
-fn an_answer_is_a_sign_of_the_node_that_gave_it() {
+fn a_response_is_a_sign_of_its_sender() {
     let mut bed = Bed::new(Site::plain());
     let invite = Req::new("INVITE", "late", client()).bytes();
     let first = bed.one(0, client(), &invite);

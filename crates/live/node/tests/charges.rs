@@ -41,7 +41,7 @@ fn refuse(bed: &mut ProxyBed, request: &Req, sent: &Sent, status: u16) {
 /// The queue of the pool is full and drops calls silently, so copies come until there is room. The source is charged
 /// once for all of them, and a copy waits like the first one.
 #[test]
-fn a_call_that_is_dropped_without_an_answer_is_charged_once() {
+fn a_call_dropped_by_a_queue_is_charged_once() {
     let mut bed = Bed::new(Site::plain());
     let mut queue = queue(1.0);
     queue.settings.overflow = elastic::queue::Overflow::Drop;
@@ -55,16 +55,16 @@ fn a_call_that_is_dropped_without_an_answer_is_charged_once() {
     for _ in 0..4 {
         bed.dropped(0, client(), &invite("5"), "queue_full");
     }
-    assert_eq!(bed.one(0, client(), &invite("6")).status(), 503, "of another call");
+    assert_eq!(bed.one(0, client(), &invite("6")).status(), 503, "an INVITE of another call");
     bed.wait(Duration::from_millis(990));
-    assert_eq!(bed.receive(0, client(), &invite("5")), [], "it waits now");
+    assert_eq!(bed.receive(0, client(), &invite("5")), [], "the copy waits now");
     let sent = bed.wait(Duration::from_millis(240));
     assert!(sent.iter().any(|sent| sent.message().call_id() == b"5"), "{sent:#?}");
 }
 
 /// The same for calls that a rule drops.
 #[test]
-fn a_call_that_a_rule_drops_is_charged_once() {
+fn a_call_dropped_by_a_rule_is_charged_once() {
     let mut bed = Bed::new(Site::plain());
     let silent = Rule { conditions: users("3"), target: Target::Silence, ..Rule::default() };
     set_rules(&mut bed, [silent, to_pool(0, Conditions::default())]);
@@ -91,7 +91,7 @@ fn each_request_of_a_call_is_charged() {
 }
 
 #[test]
-fn what_differs_in_anything_is_no_retransmission() {
+fn a_request_with_any_difference_is_no_retransmission() {
     for mut bed in beds() {
         let mode = bed.mode;
         limit(&mut bed, 1);
@@ -116,14 +116,14 @@ fn what_differs_in_anything_is_no_retransmission() {
 }
 
 #[test]
-fn a_retransmission_is_free_as_often_as_a_client_sends_it() {
+fn retransmissions_are_free_as_often_as_clients_send_them() {
     for mut bed in beds() {
         let mode = bed.mode;
         if bed.mode.has_transactions() {
             continue;
         }
         limit(&mut bed, 1);
-        let first = passes(&mut bed, &number(1)).expect("it is the first");
+        let first = passes(&mut bed, &number(1)).expect("the first request is free");
         for interval in [500, 1_000, 2_000, 4_000, 8_000, 16_000] {
             bed.wait(Duration::from_millis(interval));
             // Others use up the whole allowance.
@@ -134,15 +134,15 @@ fn a_retransmission_is_free_as_often_as_a_client_sends_it() {
         assert_eq!(more, 4, "{mode:?}: ten in all");
         let mut bed = ProxyBed::plain().with_mode(mode);
         limit(&mut bed, 1);
-        passes(&mut bed, &number(1)).expect("it is the first");
+        passes(&mut bed, &number(1)).expect("the first request is free");
         bed.wait(Duration::from_secs(32));
-        passes(&mut bed, &number(2)).expect("so much has been saved up");
+        passes(&mut bed, &number(2)).expect("the allowance suffices");
         assert_eq!(passes(&mut bed, &number(1)), None, "{mode:?}: no client sends it after 32 s");
     }
 }
 
 #[test]
-fn what_was_answered_is_charged_when_it_comes_again() {
+fn a_copy_of_an_answered_request_is_charged() {
     for mut bed in beds() {
         let mode = bed.mode;
         // RFC 2543: a branch without the magic cookie means nothing.
@@ -153,7 +153,7 @@ fn what_was_answered_is_charged_when_it_comes_again() {
             bed.wait(Duration::from_secs(10));
             let call_id = format!("call-{call}");
             let request = Req { method: method.to_owned(), call_id, ..number(1) }.via(&via);
-            let sent = passes(&mut bed, &request).expect("it is the first");
+            let sent = passes(&mut bed, &request).expect("the first request is free");
             refuse(&mut bed, &request, &sent, 486);
             // A transaction answers copies itself for as long as it exists.
             bed.wait(Duration::from_secs(10));
@@ -195,7 +195,7 @@ fn two_requests_may_follow_challenges() {
             limit(&mut bed, 1);
             bed.wait(Duration::from_secs(40));
             let request = |cseq| Req { call_id: format!("refused-{status}"), ..number(cseq) };
-            let sent = passes(&mut bed, &request(1)).expect("it is the first");
+            let sent = passes(&mut bed, &request(1)).expect("the first request is free");
             refuse(&mut bed, &request(1), &sent, status);
             assert!(passes(&mut bed, &request(2)).is_none(), "{mode:?}: {status} asks for nothing");
         }
@@ -205,7 +205,7 @@ fn two_requests_may_follow_challenges() {
 /// Credentials are for the challenged request. Otherwise the sender of a challenged call could send two other requests
 /// free of charge.
 #[test]
-fn what_follows_a_challenge_is_the_same_request() {
+fn only_the_challenged_request_may_follow() {
     for other in [
         Req { uri: "sip:other@pool.example".to_owned(), ..number(2) },
         Req { method: "OPTIONS".to_owned(), ..number(2) },
@@ -268,7 +268,7 @@ fn each_invite_of_a_call_waits_for_room() {
 }
 
 #[test]
-fn what_was_asked_for_waits_for_nobody_and_goes_to_who_asked() {
+fn a_challenged_request_goes_to_its_challenger_without_waiting() {
     for mode in BALANCED {
         let mut bed = queued(mode);
         let here = addr(bed.site.listeners[0]);
@@ -288,13 +288,13 @@ fn what_was_asked_for_waits_for_nobody_and_goes_to_who_asked() {
         let sent = bed.receive(0, client(), &number(2).bytes());
         assert_eq!(to_members(&bed, &sent), [asked.to], "{mode:?}");
         let sent = bed.receive(0, client(), &number(3).bytes());
-        assert_eq!(to_members(&bed, &sent), [], "nobody asked again");
+        assert_eq!(to_members(&bed, &sent), [], "the second INVITE was not challenged");
     }
 }
 
 /// A ringing call stays at its member, however often its caller retransmits and whichever member has room.
 #[test]
-fn a_call_that_rings_stays_where_it_is() {
+fn a_ringing_call_stays_at_its_member() {
     let mut bed = queued(Service::Balance);
     let here = addr(bed.site.listeners[0]);
     let first = bed.one(0, client(), &number(1).bytes());
@@ -309,18 +309,18 @@ fn a_call_that_rings_stays_where_it_is() {
 
 /// A limit that a reload sets does not stop calls in progress.
 #[test]
-fn what_was_under_way_before_a_limit_is_free() {
+fn requests_from_before_a_limit_are_free() {
     let mut bed = ProxyBed::plain();
     let mode = Service::Balance;
     bed.set_services([mode]);
-    let first = passes(&mut bed, &number(1)).expect("there is no limit yet");
+    let first = passes(&mut bed, &number(1)).expect("no limit is set yet");
     bed.wait(Duration::from_millis(500));
     limit(&mut bed, 1);
     let other = Req { call_id: "other".to_owned(), ..number(1) };
-    passes(&mut bed, &other).expect("it is the only one");
+    passes(&mut bed, &other).expect("the only request is within the limit");
     assert_eq!(passes(&mut bed, &number(1)), Some(first));
     let more = (2..10).filter(|cseq| passes(&mut bed, &Req { cseq: *cseq, ..other.clone() }).is_some());
-    assert_eq!(more.count(), 0, "that was begun later");
+    assert_eq!(more.count(), 0, "requests after the reload are charged");
 }
 
 /// Members and next hops send the requests of many callers, so they have no limit.
@@ -342,7 +342,7 @@ fn hosts_of_nodes_have_no_limit() {
 
 /// A limit that only floods reach need not recognise copies.
 #[test]
-fn copies_count_where_nobody_remembers_them() {
+fn copies_are_charged_if_requests_are_not_remembered() {
     let mut bed = ProxyBed::plain().with_mode(STATELESS);
     limit(&mut bed, 3);
     bed.set(|setup| setup.settings.rates.counts_copies = true);

@@ -43,21 +43,21 @@ fn a_request_with_wrong_tags_ends_no_call() {
 }
 
 /// The INVITE of one of many parties that use the same Call-ID.
-fn invite(party: usize) -> Req {
-    let via = via(&format!("party-{party}"));
-    Req { from_tag: format!("party-{party}"), ..Req::new("INVITE", "common", client()) }.via(&via)
+fn invite(caller: usize) -> Req {
+    let via = via(&format!("caller-{caller}"));
+    Req { from_tag: format!("caller-{caller}"), ..Req::new("INVITE", "common", client()) }.via(&via)
 }
 
 #[test]
-fn calls_with_one_call_id_count_one_by_one() {
+fn calls_with_one_call_id_are_counted_separately() {
     let mut bed = Bed::new(Site::plain());
     bed.limit_members(&[0, 1, 2], 5);
     let mut taken = Vec::new();
-    for party in 0..60 {
-        let sent = bed.one(0, client(), &invite(party).bytes());
+    for caller in 0..60 {
+        let sent = bed.one(0, client(), &invite(caller).bytes());
         if bed.is_node(sent.to) {
             // A retransmission goes to the same node.
-            assert_eq!(bed.one(0, client(), &invite(party).bytes()), sent);
+            assert_eq!(bed.one(0, client(), &invite(caller).bytes()), sent);
             taken.push(sent);
         } else {
             assert_eq!(sent.status(), 503);
@@ -81,7 +81,7 @@ fn calls_with_one_call_id_count_one_by_one() {
 
 /// RFC 3261 §12.1.1, §12.2.1.1: an RFC 2543 client has no tag, and the requests of its callee have no To tag.
 #[test]
-fn a_caller_without_a_tag_is_one_all_the_same() {
+fn a_caller_without_a_tag_has_one_session() {
     let mut bed = Bed::new(Site::plain());
     let without = |request: &Req| {
         let text = string(&request.bytes());
@@ -101,5 +101,5 @@ fn a_caller_without_a_tag_is_one_all_the_same() {
     let bye = bed.one(0, sent.to, &Req { method: "BYE".to_owned(), ..bye }.via(&via).bytes());
     assert_eq!(bye.to, client());
     answered(&mut bed, &bye, 200);
-    assert_eq!(bed.shard.balancer().counts(), call, "it is of the same session");
+    assert_eq!(bed.shard.balancer().counts(), call, "the request belongs to the same session");
 }

@@ -36,7 +36,7 @@ fn early_dialogs_of_a_forked_call() {
         call.caller_asks(&mut bed, "UPDATE", cseq + 1);
         calls.push(call);
     }
-    assert_ne!(calls[0].caller.routes, calls[1].caller.routes, "each leads to its own");
+    assert_ne!(calls[0].caller.routes, calls[1].caller.routes, "each token leads to its own target");
     for call in &calls {
         let tag = if call.callee.tag == "bob" { "bob" } else { "carol" };
         let ok = Resp { tag, ..Resp::new(200, call.callee.at) };
@@ -135,7 +135,7 @@ fn a_party_behind_a_proxy_that_does_not_record_moves() {
         call.caller.at.set_port(7_000 + cseq as u16);
         let mut request = call.by_caller(method, cseq);
         request.via = format!("SIP/2.0/UDP {between};branch=z9hG4bK-between-{cseq}, {}", request.via);
-        let arrived = bed.receive(0, between, &request.bytes()).pop().expect("it goes on");
+        let arrived = bed.receive(0, between, &request.bytes()).pop().expect("the request is forwarded");
         assert_eq!(bed.one(callee(), &Resp::new(200, callee()).bytes(&arrived.bytes)).to, between);
         call.callee_asks(&mut bed, "INFO", cseq);
     }
@@ -145,7 +145,7 @@ fn a_party_behind_a_proxy_that_does_not_record_moves() {
 /// RFC 3261 §12.2: re-INVITE and UPDATE, from either side, with a new Contact, and likewise the 2xx. A telephone that
 /// has changed its network also sends from the new address.
 #[test]
-fn either_side_moves() {
+fn either_side_may_change_its_contact() {
     for method in ["INVITE", "UPDATE", "SUBSCRIBE"] {
         let mut bed = ProxyBed::plain();
         let mut call = bed.call("call");
@@ -158,7 +158,7 @@ fn either_side_moves() {
         call.caller_asks(&mut bed, "INFO", 43);
         // The receiver has moved, and says so in its response.
         let asked = bed.receive(0, call.caller.at, &call.by_caller(method, 44).bytes());
-        let asked = asked.last().expect("it goes on");
+        let asked = asked.last().expect("the request is forwarded");
         let moved = addr("127.0.4.8:7000");
         bed.one(moved, &Resp::new(200, moved).bytes(&asked.bytes));
         call.callee.at = moved;
@@ -170,7 +170,7 @@ fn either_side_moves() {
 
 /// A refused target refresh changes nothing (RFC 3261 §14.1), nor does a request that is no target refresh.
 #[test]
-fn who_was_refused_has_not_moved() {
+fn a_refused_target_refresh_changes_nothing() {
     let mut bed = ProxyBed::plain();
     let mut call = bed.call("call");
     let home = call.caller.at;
@@ -243,7 +243,7 @@ fn between_other_proxies() {
     let mut invite =
         Req::new("INVITE", "chain", client()).with("Record-Route", &format!("<sip:{before};lr>"));
     invite.via = format!("SIP/2.0/UDP {before};branch=z9hG4bKbefore, {}", invite.via);
-    let at_hop = bed.receive(0, addr(before), &invite.bytes()).pop().expect("it goes on");
+    let at_hop = bed.receive(0, addr(before), &invite.bytes()).pop().expect("the request is forwarded");
     // For example a balancer with one address for this proxy and one for its servers.
     let (near, far) = (format!("<sip:{behind};lr;sbt=x>"), "<sip:127.0.2.3:5060;lr;sbt=x>".to_owned());
     let mut routes = vec![far.clone(), near.clone()];
@@ -256,7 +256,7 @@ fn between_other_proxies() {
     for (request, from, to) in
         [(call.by_caller("INFO", 2), addr(before), behind), (call.by_callee("INFO", 2), behind, addr(before))]
     {
-        let sent = bed.receive(0, from, &request.bytes()).pop().expect("it goes on");
+        let sent = bed.receive(0, from, &request.bytes()).pop().expect("the request is forwarded");
         assert_eq!(sent.to, to);
         let rest = if from == behind { 1 } else { 2 };
         assert_eq!(sent.message().routes().count(), rest);
@@ -302,7 +302,7 @@ fn a_spiral() {
             text = string(&text).replacen("Record-Route: ", &route, 1).into_bytes();
         }
         let contact = addr("127.0.4.1:5060");
-        let second = bed.receive(0, callee(), &text).pop().expect("it goes on");
+        let second = bed.receive(0, callee(), &text).pop().expect("the request is forwarded");
         assert_eq!(second.message().record_routes().count(), if records { 3 } else { 2 });
         // Back through the hop, which removes its Via.
         let back = bed.one(callee(), &Resp::new(200, contact).bytes(&second.bytes));
@@ -371,7 +371,7 @@ fn a_peer_balancer_in_the_chain() {
         };
         let middle = first.invite(&Req::new("INVITE", "call", client()));
         assert_eq!(middle.to, addr(entry));
-        let at_callee = second.receive(0, between, &middle.bytes).pop().expect("it goes on");
+        let at_callee = second.receive(0, between, &middle.bytes).pop().expect("the request is forwarded");
         let ok = second.one(callee(), &Resp::new(200, callee()).bytes(&at_callee.bytes));
         let ok = first.one(addr(entry), &ok.bytes);
         let call = Dialog::of(&at_callee, &ok);
@@ -414,7 +414,7 @@ fn a_request_to_ourselves_goes_to_the_hop_of_its_dialog() {
 /// The 200 contains the name, so that it is resolved before the ACK, which is not retransmitted; also if a party moves
 /// to a name.
 #[test]
-fn a_contact_with_a_name_is_asked_for_when_the_200_passes() {
+fn the_name_of_a_contact_is_resolved_when_the_200_passes() {
     for (contact, by_dns, port) in [("phone.example", true, None), ("phone.example:5070", false, Some(5070))]
     {
         for moves in [false, true] {

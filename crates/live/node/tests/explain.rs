@@ -13,7 +13,7 @@ fn to(slot: u16, why: Why) -> NodeDecision {
 }
 
 fn explained(bed: &mut ProxyBed, request: &Req) -> Explanation {
-    bed.explain(client(), &request.bytes()).expect("it goes somewhere")
+    bed.explain(client(), &request.bytes()).expect("the request is forwarded")
 }
 
 #[test]
@@ -25,8 +25,8 @@ fn a_route_that_names_a_next_hop_decides() {
             assert_eq!(explained(&mut bed, &invite).decision, to(slot, Why::Token), "{mode:?}");
             assert_eq!(bed.invite(&invite).to, addr(hop));
             let stranger = Req::new("INVITE", "other", client()).with("Route", "<sip:127.0.6.6;lr>");
-            let told = bed.explain(client(), &stranger.bytes()).unwrap_err();
-            assert_eq!(told, "refused: 403 Forbidden");
+            let refusal = bed.explain(client(), &stranger.bytes()).unwrap_err();
+            assert_eq!(refusal, "refused: 403 Forbidden");
             assert_eq!(bed.receive(0, client(), &stranger.bytes())[0].status(), 403);
         }
     }
@@ -34,7 +34,7 @@ fn a_route_that_names_a_next_hop_decides() {
 
 /// The pool gets another next hop, to which the hash sends the call. Copies, CANCEL and ACK still follow the INVITE.
 #[test]
-fn what_belongs_to_a_request_without_a_transaction_follows_its_first_copy() {
+fn copies_of_a_stateless_request_follow_the_first() {
     for call in 0..8 {
         let mut bed = proxy(STATELESS);
         bed.set_pools([pool_of(STATELESS, [0])]);
@@ -57,20 +57,20 @@ fn what_belongs_to_a_request_without_a_transaction_follows_its_first_copy() {
 fn options_about_the_proxy_are_answered_here() {
     let mut bed = proxy(Service::HOPS);
     let options = Req { uri: format!("sip:{PROXY}"), ..Req::new("OPTIONS", "o", client()) };
-    let told = bed.explain(client(), &options.bytes()).unwrap_err();
-    assert_eq!(told, "answered here: it is an OPTIONS about this proxy");
+    let refusal = bed.explain(client(), &options.bytes()).unwrap_err();
+    assert_eq!(refusal, "answered here: it is an OPTIONS about this proxy");
     assert_eq!(bed.one(client(), &options.bytes()).status(), 200);
 }
 
 #[test]
-fn a_bye_is_taken_while_the_process_stops() {
+fn a_bye_is_accepted_while_the_process_stops() {
     let mut bed = Bed::new(Site::plain());
     let call = Dialog::inbound(&mut bed, "call", client(), 0);
     stop(&mut bed);
     bed.set(|setup| setup.settings.forwards_orphans = true);
     // Of an unknown call.
     let bye = Req { routes: Vec::new(), call_id: "unknown".to_owned(), ..call.by_caller("BYE", 2) };
-    let explained = bed.explain(client(), &bye.bytes()).expect("it goes on");
+    let explained = bed.explain(client(), &bye.bytes()).expect("the BYE is forwarded");
     let sent = bed.one(0, client(), &bye.bytes());
     assert!(bed.is_node(sent.to), "{sent:?}");
     assert!(matches!(explained.decision, NodeDecision::Forward { .. }), "{explained:?}");
@@ -81,7 +81,7 @@ fn a_bye_is_taken_while_the_process_stops() {
 
 /// Independent of the present rules.
 #[test]
-fn a_request_of_a_dialog_goes_where_the_other_party_has_named() {
+fn a_request_of_a_dialog_goes_to_its_remote_target() {
     for mode in [Service::HOPS, STATELESS] {
         let mut bed = proxy(mode);
         let call = bed.call("call");
@@ -90,18 +90,18 @@ fn a_request_of_a_dialog_goes_where_the_other_party_has_named() {
         let hop = bed.shard.topology().nodes().iter().position(|node| node.peer == call.callee.at);
         assert_eq!(to_callee.decision, to(hop.expect("a hop") as u16, Why::Token), "{mode:?}");
         let bye = call.by_callee("BYE", 1).bytes();
-        let to_caller = bed.explain(call.callee.at, &bye).expect("it goes to the caller");
+        let to_caller = bed.explain(call.callee.at, &bye).expect("the BYE goes to the caller");
         assert_eq!(to_caller.outside.map(|way| way.peer), Some(call.caller.at), "{mode:?}");
         assert_eq!(bed.one(call.callee.at, &bye).to, call.caller.at);
         let elsewhere = Req { uri: "sip:127.0.6.6".to_owned(), ..call.by_caller("INFO", 3) };
-        let told = bed.explain(client(), &elsewhere.bytes()).unwrap_err();
-        assert_eq!(told, "refused: 403 Target Is Not Of This Dialog");
+        let refusal = bed.explain(client(), &elsewhere.bytes()).unwrap_err();
+        assert_eq!(refusal, "refused: 403 Target Is Not Of This Dialog");
     }
 }
 
 /// Calls wait while members get room. A question before the timer fires makes no difference.
 #[test]
-fn calls_wait_on_as_if_nobody_had_asked() {
+fn explain_does_not_change_waiting_calls() {
     let invite = |number: usize| Req::new("INVITE", &format!("call{number}"), client()).bytes();
     let run = |asks: bool| {
         let mut bed = Bed::new(Site::plain());
@@ -147,6 +147,6 @@ fn a_full_queue_is_passed_over() {
         assert_eq!(sent.first().map(|sent| bed.slot(sent.to)), node, "{number}");
         assert_eq!(explained.passed_over.len(), usize::from(node == Some(1)), "{number}");
     }
-    let known = bed.explain(client(), &invite(0)).expect("it is a repetition");
+    let known = bed.explain(client(), &invite(0)).expect("the copy of a known call");
     assert_eq!((known.queue, known.known), (None, true));
 }

@@ -42,23 +42,23 @@ fn params(sent: &Sent) -> OverloadParams {
 }
 
 /// Returns the response of a next hop with these parameters in this proxy's Via.
-fn answer_telling(at_hop: &Sent, status: u16, told: &str) -> Vec<u8> {
+fn response_with_feedback(at_hop: &Sent, status: u16, feedback: &str) -> Vec<u8> {
     let bytes = answer(&at_hop.bytes, addr(PROXY), status, at_hop.to);
     let text = String::from_utf8(bytes).expect("text");
-    text.replacen(";oc;oc-algo=\"rate,loss\"", told, 1).into_bytes()
+    text.replacen(";oc;oc-algo=\"rate,loss\"", feedback, 1).into_bytes()
 }
 
 /// A next hop is believed once it has answered the offer in eight responses in a row.
-fn introduces_itself(bed: &mut ProxyBed, at_hop: &Sent) {
+fn answer_offer(bed: &mut ProxyBed, at_hop: &Sent) {
     for at in 1..=8 {
-        let told = format!(";oc=0;oc-algo=\"loss\";oc-validity=0;oc-seq=0.{at}");
-        bed.receive(0, at_hop.to, &answer_telling(at_hop, 180, &told));
+        let feedback = format!(";oc=0;oc-algo=\"loss\";oc-validity=0;oc-seq=0.{at}");
+        bed.receive(0, at_hop.to, &response_with_feedback(at_hop, 180, &feedback));
     }
 }
 
-fn tells(bed: &mut ProxyBed, at_hop: &Sent, told: &str) {
-    introduces_itself(bed, at_hop);
-    bed.receive(0, at_hop.to, &answer_telling(at_hop, 200, told));
+fn send_feedback(bed: &mut ProxyBed, at_hop: &Sent, feedback: &str) {
+    answer_offer(bed, at_hop);
+    bed.receive(0, at_hop.to, &response_with_feedback(at_hop, 200, feedback));
 }
 
 /// 100 ms of full load, with a request of the neighbour.
@@ -70,7 +70,7 @@ fn busy_period(bed: &mut ProxyBed, number: u64, params: &str) {
 
 fn neighbour(bed: &ProxyBed, at: SocketAddr) -> NeighbourReport {
     let reports = bed.shard.neighbour_reports(bed.now);
-    *reports.iter().find(|report| report.address == at).expect("it is known")
+    *reports.iter().find(|report| report.address == at).expect("the neighbour is known")
 }
 
 fn text(sent: &Sent) -> String {
@@ -80,7 +80,7 @@ fn text(sent: &Sent) -> String {
 const OFFER: &str = ";oc;oc-algo=\"loss,rate\"";
 
 #[test]
-fn a_neighbour_behind_is_offered_feedback_and_nobody_else() {
+fn feedback_is_offered_only_to_next_hops_that_are_neighbours() {
     for service in SERVICES {
         let mut bed = bed(service, ReceiverLaw::Rate, &HOPS[..1]);
         let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
@@ -91,47 +91,52 @@ fn a_neighbour_behind_is_offered_feedback_and_nobody_else() {
         assert!(!text(&at_hop).contains(";oc"), "{service:?}");
         let mut strange = self::bed(service, ReceiverLaw::Rate, &["127.0.7.1:5060"]);
         let at_hop = strange.invite(&Req::new("INVITE", "call", client()));
-        assert!(!text(&at_hop).contains(";oc"), "{service:?}: it is in no network of neighbours");
+        assert!(!text(&at_hop).contains(";oc"), "{service:?}: the next hop is no neighbour");
     }
 }
 
 #[test]
-fn every_response_to_a_neighbour_says_that_there_is_no_limit_or_what_it_is() {
+fn every_response_to_a_neighbour_carries_feedback() {
     for service in SERVICES {
         let mut bed = bed(service, ReceiverLaw::Rate, &HOPS[..1]);
         let request = invite("call", upstream(), OFFER);
         let sent = bed.receive(0, upstream(), &request.bytes());
-        let at_hop = sent.iter().find(|sent| sent.to == addr(HOPS[0])).expect("it goes on").clone();
+        let at_hop =
+            sent.iter().find(|sent| sent.to == addr(HOPS[0])).expect("the request is forwarded").clone();
         let back = respond(&mut bed, &at_hop, 180);
         let trying = sent.iter().filter(|sent| sent.to == upstream());
         for response in trying.chain(&back) {
-            let told = params(response).feedback().expect("it is told");
-            assert_eq!((told.algorithm, told.value, told.validity), (OverloadAlgorithm::Rate, 0, 0));
+            let feedback = params(response).feedback().expect("the response carries feedback");
+            assert_eq!(
+                (feedback.algorithm, feedback.value, feedback.validity),
+                (OverloadAlgorithm::Rate, 0, 0)
+            );
             assert_eq!(text(response).matches(";oc=").count(), 1, "{service:?}: the offer is replaced");
         }
         (0..20).for_each(|number| busy_period(&mut bed, number, OFFER));
         let back = respond(&mut bed, &at_hop, 200);
-        let told = params(&back[0]).feedback().expect("it is told");
-        assert!((5..=15).contains(&told.value), "{service:?}: ten a second are served: {told:?}");
-        assert_eq!((told.algorithm, told.validity), (OverloadAlgorithm::Rate, 2_000));
+        let feedback = params(&back[0]).feedback().expect("the response carries feedback");
+        assert!((5..=15).contains(&feedback.value), "{service:?}: ten a second are served: {feedback:?}");
+        assert_eq!((feedback.algorithm, feedback.validity), (OverloadAlgorithm::Rate, 2_000));
         // A response of this proxy, since 0 hops are left.
         let mut last = invite("last", upstream(), OFFER);
         last.max_forwards = Some(0);
         let refusal = bed.one(upstream(), &last.bytes());
         assert_eq!(refusal.status(), 483);
-        assert_eq!(params(&refusal).feedback(), Some(told), "the same value has the same number");
+        assert_eq!(params(&refusal).feedback(), Some(feedback), "the same value has the same number");
         assert!(neighbour(&bed, upstream()).received >= 21);
     }
 }
 
 #[test]
-fn a_stranger_is_told_nothing_and_so_is_who_asks_for_nothing() {
+fn feedback_goes_only_to_neighbours_that_offer() {
     for service in SERVICES {
         let mut bed = bed(service, ReceiverLaw::Rate, &HOPS[..1]);
         for (from, offer) in [(client(), OFFER), (upstream(), ""), (upstream(), ";oc;oc-algo=\"loss\"")] {
             let request = invite(&format!("{from}{}", offer.len()), from, offer);
             let sent = bed.receive(0, from, &request.bytes());
-            let at_hop = sent.iter().find(|sent| sent.to == addr(HOPS[0])).expect("it goes on").clone();
+            let at_hop =
+                sent.iter().find(|sent| sent.to == addr(HOPS[0])).expect("the request is forwarded").clone();
             // Parameters that an element behind has written into the Via of the previous element are not passed on.
             let bytes = String::from_utf8(answer(&at_hop.bytes, addr(PROXY), 180, at_hop.to)).expect("text");
             let forged =
@@ -145,28 +150,28 @@ fn a_stranger_is_told_nothing_and_so_is_who_asks_for_nothing() {
 }
 
 #[test]
-fn what_a_neighbour_behind_asks_for_is_kept_to_and_ends_with_its_validity() {
+fn a_neighbours_limit_is_followed_until_it_expires() {
     for service in SERVICES {
         let mut bed = bed(service, ReceiverLaw::Rate, &HOPS[..1]);
         let at_hop = bed.invite(&Req::new("INVITE", "first", client()));
-        tells(&mut bed, &at_hop, ";oc=100;oc-algo=\"loss\";oc-validity=1000;oc-seq=5.1");
+        send_feedback(&mut bed, &at_hop, ";oc=100;oc-algo=\"loss\";oc-validity=1000;oc-seq=5.1");
         assert_eq!(neighbour(&bed, at_hop.to).limit, Some(ClientLimit::Loss(0.0)));
         let refusal = bed.one(client(), &Req::new("INVITE", "second", client()).bytes());
         assert_eq!((refusal.to, refusal.status()), (client(), 503), "{service:?}");
         assert!(refusal.message().header("Retry-After").is_none());
         // The sequence number says which value is later.
-        tells(&mut bed, &at_hop, ";oc=0;oc-algo=\"loss\";oc-validity=0;oc-seq=5.0");
+        send_feedback(&mut bed, &at_hop, ";oc=0;oc-algo=\"loss\";oc-validity=0;oc-seq=5.0");
         assert_eq!(
             neighbour(&bed, at_hop.to).limit,
             Some(ClientLimit::Loss(0.0)),
-            "{service:?}: it was late"
+            "{service:?}: an older sequence number is ignored"
         );
         bed.wait(Duration::from_millis(1_001));
         assert_eq!(neighbour(&bed, at_hop.to).limit, None);
         bed.invite(&Req::new("INVITE", "third", client()));
-        tells(&mut bed, &at_hop, ";oc=0;oc-algo=\"rate\";oc-validity=1000;oc-seq=5.2");
+        send_feedback(&mut bed, &at_hop, ";oc=0;oc-algo=\"rate\";oc-validity=1000;oc-seq=5.2");
         assert_eq!(bed.one(client(), &Req::new("INVITE", "fourth", client()).bytes()).status(), 503);
-        tells(&mut bed, &at_hop, ";oc=0;oc-algo=\"rate\";oc-validity=0;oc-seq=5.3");
+        send_feedback(&mut bed, &at_hop, ";oc=0;oc-algo=\"rate\";oc-validity=0;oc-seq=5.3");
         bed.invite(&Req::new("INVITE", "fifth", client()));
         let report = neighbour(&bed, at_hop.to);
         assert_eq!((report.offered, report.refused, report.answers), (5, 2, true), "{service:?}");
@@ -175,14 +180,15 @@ fn what_a_neighbour_behind_asks_for_is_kept_to_and_ends_with_its_validity() {
 }
 
 #[test]
-fn what_finishes_calls_goes_on_whatever_the_limit() {
+fn requests_that_finish_calls_ignore_the_limit() {
     for service in SERVICES {
         let mut bed = bed(service, ReceiverLaw::Rate, &HOPS[..1]);
         let ringing = Req::new("INVITE", "ringing", client());
         bed.invite(&ringing);
         let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
-        introduces_itself(&mut bed, &at_hop);
-        let ok = bed.one(at_hop.to, &answer_telling(&at_hop, 200, ";oc=100;oc-validity=60000;oc-seq=1.1"));
+        answer_offer(&mut bed, &at_hop);
+        let ok =
+            bed.one(at_hop.to, &response_with_feedback(&at_hop, 200, ";oc=100;oc-validity=60000;oc-seq=1.1"));
         let call = Dialog::of(&at_hop, &ok);
         for request in [
             ringing.clone(),
@@ -199,33 +205,37 @@ fn what_finishes_calls_goes_on_whatever_the_limit() {
 }
 
 #[test]
-fn another_member_gets_what_one_does_not_want() {
+fn requests_refused_by_a_limit_go_to_another_member() {
     for service in SERVICES {
         let mut bed = bed(service, ReceiverLaw::Rate, &HOPS);
         let calls: Vec<_> = (0..20).map(|at| format!("a{at}")).collect();
         let first = bed.invite(&Req::new("INVITE", &calls[0], client()));
-        tells(&mut bed, &first, ";oc=100;oc-algo=\"loss\";oc-validity=60000;oc-seq=1.1");
+        send_feedback(&mut bed, &first, ";oc=100;oc-algo=\"loss\";oc-validity=60000;oc-seq=1.1");
         for call in &calls[1..] {
             let other = bed.invite(&Req::new("INVITE", call, client()));
             assert_ne!(other.to, first.to, "{service:?}");
             let again = Req::new("INVITE", call, client());
             if service == Service::Balance || service == STATELESS {
-                assert_eq!(bed.one(client(), &again.bytes()).to, other.to, "{service:?}: repetitions follow");
+                assert_eq!(
+                    bed.one(client(), &again.bytes()).to,
+                    other.to,
+                    "{service:?}: retransmissions follow"
+                );
             }
         }
         let other = bed.invite(&Req::new("INVITE", "b", client()));
-        tells(&mut bed, &other, ";oc=100;oc-algo=\"loss\";oc-validity=60000;oc-seq=1.1");
+        send_feedback(&mut bed, &other, ";oc=100;oc-algo=\"loss\";oc-validity=60000;oc-seq=1.1");
         assert_eq!(bed.one(client(), &Req::new("INVITE", "c", client()).bytes()).status(), 503);
         bed.shard.audit().expect("leases and tickets agree");
     }
 }
 
 #[test]
-fn a_queue_gives_nothing_to_a_member_that_wants_no_more() {
+fn a_queue_sends_nothing_to_a_member_at_its_limit() {
     let mut bed = bed(Service::BalanceTransactions, ReceiverLaw::Rate, &HOPS);
     bed.set_queues([Some(queue(100.0))]);
     let first = bed.invite(&Req::new("INVITE", "first", client()));
-    tells(&mut bed, &first, ";oc=100;oc-algo=\"loss\";oc-validity=60000;oc-seq=1.1");
+    send_feedback(&mut bed, &first, ";oc=100;oc-algo=\"loss\";oc-validity=60000;oc-seq=1.1");
     let mut other = None;
     for call in 0..20 {
         bed.wait(Duration::from_millis(50));
@@ -234,7 +244,11 @@ fn a_queue_gives_nothing_to_a_member_that_wants_no_more() {
         respond(&mut bed, &at_hop, 486);
         other = Some(at_hop);
     }
-    tells(&mut bed, &other.expect("some calls"), ";oc=100;oc-algo=\"loss\";oc-validity=60000;oc-seq=1.1");
+    send_feedback(
+        &mut bed,
+        &other.expect("some calls"),
+        ";oc=100;oc-algo=\"loss\";oc-validity=60000;oc-seq=1.1",
+    );
     bed.wait(Duration::from_millis(50));
     let refusal = bed.receive(0, client(), &Req::new("INVITE", "z", client()).bytes());
     assert_eq!(refusal.last().map(Sent::status), Some(503));
@@ -242,9 +256,9 @@ fn a_queue_gives_nothing_to_a_member_that_wants_no_more() {
 }
 
 #[test]
-fn only_a_neighbour_speaks_and_for_itself_alone() {
+fn feedback_counts_only_from_the_neighbour_itself() {
     let mut bed = bed(STATELESS, ReceiverLaw::Rate, &["127.0.7.1:5060", HOPS[0]]);
-    let told = ";oc=100;oc-algo=\"loss\";oc-validity=60000;oc-seq=1.1";
+    let feedback = ";oc=100;oc-algo=\"loss\";oc-validity=60000;oc-seq=1.1";
     let (mut at_stranger, mut at_neighbour) = (None, None);
     for at in 0..40 {
         let at_hop = bed.invite(&Req::new("INVITE", &format!("x{at}"), client()));
@@ -254,29 +268,29 @@ fn only_a_neighbour_speaks_and_for_itself_alone() {
     let bytes =
         String::from_utf8(answer(&at_stranger.bytes, addr(PROXY), 200, at_stranger.to)).expect("text");
     let branch_end = bytes.find("\r\nVia").or_else(|| bytes.find(",SIP")).expect("two Vias");
-    let forged = format!("{}{told}{}", &bytes[..branch_end], &bytes[branch_end..]);
+    let forged = format!("{}{feedback}{}", &bytes[..branch_end], &bytes[branch_end..]);
     bed.receive(0, at_stranger.to, forged.as_bytes());
     assert!(bed.shard.neighbour_reports(bed.now).iter().all(|report| report.limit.is_none()));
     // Without a valid branch even a neighbour is not believed.
-    let stranger = answer_telling(&at_neighbour, 200, told);
+    let stranger = response_with_feedback(&at_neighbour, 200, feedback);
     let forged = String::from_utf8(stranger).expect("text").replacen("branch=z9hG4bK", "branch=z9hG4bKz", 1);
     bed.receive(0, at_neighbour.to, forged.as_bytes());
     assert_eq!(neighbour(&bed, at_neighbour.to).limit, None);
-    tells(&mut bed, &at_neighbour, told);
+    send_feedback(&mut bed, &at_neighbour, feedback);
     assert_eq!(neighbour(&bed, at_neighbour.to).limit, Some(ClientLimit::Loss(0.0)));
 }
 
 /// This proxy's Via passes through a neighbour without overload control. A callee behind it may write anything there.
 #[test]
-fn a_callee_does_not_speak_for_a_neighbour_that_ignores_the_offer() {
+fn a_callee_cannot_forge_the_feedback_of_a_neighbour() {
     for service in SERVICES {
         let mut bed = bed(service, ReceiverLaw::Rate, &HOPS[..1]);
         for at in 0..20 {
             let at_hop = bed.invite(&Req::new("INVITE", &format!("x{at}"), client()));
-            let told = format!(";oc=0;oc-algo=\"rate\";oc-validity=60000;oc-seq=1.{at}");
+            let feedback = format!(";oc=0;oc-algo=\"rate\";oc-validity=60000;oc-seq=1.{at}");
             for ringing in 0..4 {
                 let status = 180 + ringing;
-                bed.receive(0, at_hop.to, &answer_telling(&at_hop, status, &told));
+                bed.receive(0, at_hop.to, &response_with_feedback(&at_hop, status, &feedback));
             }
             // The neighbour's own responses to others leave the offer unchanged.
             let other = bed.invite(&Req::new("INVITE", &format!("y{at}"), client()));
@@ -287,7 +301,7 @@ fn a_callee_does_not_speak_for_a_neighbour_that_ignores_the_offer() {
 }
 
 #[test]
-fn a_neighbour_that_never_answers_is_told_of_once() {
+fn a_neighbour_that_ignores_the_offer_is_reported_once() {
     let mut bed = bed(STATELESS, ReceiverLaw::Loss(OccupancySettings::default()), &HOPS[..1]);
     for at in 0..250 {
         let at_hop = bed.invite(&Req::new("INVITE", &format!("x{at}"), client()));
@@ -298,7 +312,7 @@ fn a_neighbour_that_never_answers_is_told_of_once() {
 }
 
 #[test]
-fn a_member_that_answers_nothing_is_only_probed() {
+fn a_silent_member_gets_one_request_at_a_time() {
     let mut bed = bed(Service::BalanceTransactions, ReceiverLaw::Rate, &HOPS[..1]);
     for at in 0..3 {
         bed.invite(&Req::new("INVITE", &format!("x{at}"), client()));
@@ -308,8 +322,8 @@ fn a_member_that_answers_nothing_is_only_probed() {
 }
 
 #[test]
-fn all_shards_together_ask_for_what_the_process_can_take() {
-    let told = |shards| {
+fn feedback_of_all_shards_adds_up_to_the_capacity() {
+    let feedback = |shards| {
         let setup = bed(STATELESS, ReceiverLaw::Rate, &HOPS[..1]).setup.clone();
         let identity = ShardIdentity { shards, ..ShardIdentity::only([9; 16], 77) };
         let mut bed = ProxyBed { inner: testbed::Bed::with_identity(identity, setup), mode: STATELESS };
@@ -317,16 +331,16 @@ fn all_shards_together_ask_for_what_the_process_can_take() {
         let mut last = invite("last", upstream(), OFFER);
         last.max_forwards = Some(0);
         let refusal = bed.one(upstream(), &last.bytes());
-        params(&refusal).feedback().map(|told: OverloadFeedback| told.value)
+        params(&refusal).feedback().map(|feedback: OverloadFeedback| feedback.value)
     };
-    let (one, four) = (told(1).expect("told"), told(4).expect("told"));
+    let (one, four) = (feedback(1).expect("feedback"), feedback(4).expect("feedback"));
     assert!(four.abs_diff(4 * one) <= 4, "{one} {four}");
 }
 
 /// The rate law measures the capacity by the requests that are served.
 #[test]
 fn the_ack_of_a_refusal_is_not_counted_as_work() {
-    let told = |acknowledges: bool| {
+    let feedback = |acknowledges: bool| {
         let mut bed = bed(STATELESS, ReceiverLaw::Rate, &HOPS[..1]);
         for number in 0..20 {
             busy_period(&mut bed, number, OFFER);
@@ -342,20 +356,20 @@ fn the_ack_of_a_refusal_is_not_counted_as_work() {
         }
         let mut last = invite("last", upstream(), OFFER);
         last.max_forwards = Some(0);
-        params(&bed.one(upstream(), &last.bytes())).feedback().map(|told| told.value)
+        params(&bed.one(upstream(), &last.bytes())).feedback().map(|feedback| feedback.value)
     };
-    assert_eq!(told(true), told(false));
+    assert_eq!(feedback(true), feedback(false));
 }
 
 #[test]
-fn a_shard_keeps_to_its_part_of_a_rate() {
+fn a_shard_follows_its_part_of_a_rate() {
     let sent = |shards| {
         let setup = bed(STATELESS, ReceiverLaw::Rate, &HOPS[..1]).setup.clone();
         let identity = ShardIdentity { shards, ..ShardIdentity::only([9; 16], 77) };
         let mut bed = ProxyBed { inner: testbed::Bed::with_identity(identity, setup), mode: STATELESS };
         let at_hop = bed.invite(&Req::new("INVITE", "first", client()));
-        tells(&mut bed, &at_hop, ";oc=100;oc-algo=\"rate\";oc-validity=60000;oc-seq=1.1");
-        assert_eq!(neighbour(&bed, at_hop.to).limit, Some(ClientLimit::Rate(100.0)), "as it was told");
+        send_feedback(&mut bed, &at_hop, ";oc=100;oc-algo=\"rate\";oc-validity=60000;oc-seq=1.1");
+        assert_eq!(neighbour(&bed, at_hop.to).limit, Some(ClientLimit::Rate(100.0)), "the announced limit");
         let calls = (0..3_000).filter(|at| {
             bed.wait(Duration::from_millis(1));
             bed.one(client(), &Req::new("INVITE", &format!("x{at}"), client()).bytes()).to == at_hop.to

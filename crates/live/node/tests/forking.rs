@@ -42,12 +42,12 @@ fn members(slots: core::ops::Range<usize>) -> BTreeSet<SocketAddr> {
 }
 
 #[test]
-fn all_members_ring_and_who_accepts_first_has_the_call() {
+fn all_members_ring_and_the_first_to_accept_gets_the_call() {
     let mut bed = bed(Fork::Parallel);
     let invites = rung(&mut bed, &call());
     assert_eq!(addresses(&invites), members(0..3));
     let branches: BTreeSet<_> = invites.iter().map(Sent::branch).collect();
-    assert_eq!(branches.len(), 3, "§16.6 step 8: each has its own");
+    assert_eq!(branches.len(), 3, "§16.6 step 8: each branch is unique");
     let breadth = |sent: &Sent| sent.message().max_breadth().map(|(breadth, _)| breadth);
     // The second pool may start to ring while these do.
     assert!(invites.iter().all(|sent| breadth(sent) == Some(15)), "RFC 5393 §5.3.3");
@@ -56,7 +56,11 @@ fn all_members_ring_and_who_accepts_first_has_the_call() {
     }
     let sent = respond(&mut bed, &invites[0], 200);
     assert_eq!(statuses(&sent), [200]);
-    assert_eq!(addresses(&requests(&sent, Method::Cancel)), [invites[1].to].into(), "§9.1: who rings");
+    assert_eq!(
+        addresses(&requests(&sent, Method::Cancel)),
+        [invites[1].to].into(),
+        "§9.1: the ringing member"
+    );
     let late = respond(&mut bed, &invites[2], 180);
     assert_eq!((statuses(&late), requests(&late, Method::Cancel).len()), (vec![], 1));
     for invite in &invites[1..] {
@@ -72,13 +76,13 @@ fn all_members_ring_and_who_accepts_first_has_the_call() {
             assert_eq!(statuses(&respond(&mut bed, &sent, 200)), [200]);
         }
     }
-    let counters = bed.shard.proxy_report().expect("it has next hops").counters;
+    let counters = bed.shard.proxy_report().expect("the proxy has next hops").counters;
     assert_eq!((counters.forwarded, counters.forked, counters.cancelled), (2, 2, 2));
     bed.assert_forgets();
 }
 
 #[test]
-fn members_ring_one_after_the_other_and_then_those_of_the_next_pool() {
+fn members_ring_in_sequence_and_then_those_of_the_next_pool() {
     let mut bed = bed(Fork::Sequential);
     let mut invite = rung(&mut bed, &call());
     let mut rang = Vec::new();
@@ -88,7 +92,7 @@ fn members_ring_one_after_the_other_and_then_those_of_the_next_pool() {
         rang.push(now.to);
         respond(&mut bed, &now, 180);
         if turn == 3 {
-            assert_eq!(bed.wait(RING_TIME * 2).len(), 0, "nobody follows the last one");
+            assert_eq!(bed.wait(RING_TIME * 2).len(), 0, "no member follows the last one");
             assert_eq!(statuses(&respond(&mut bed, &now, 486)), [486]);
         } else if turn == 1 {
             invite = requests(&respond(&mut bed, &now, 486), Method::Invite);
@@ -107,7 +111,7 @@ fn members_ring_one_after_the_other_and_then_those_of_the_next_pool() {
 }
 
 #[test]
-fn who_cannot_be_reached_does_not_keep_the_next_one_waiting() {
+fn an_unreachable_member_does_not_delay_the_next() {
     let mut bed = bed(Fork::Sequential);
     let first = rung(&mut bed, &call()).remove(0);
     let sent = bed.unreachable(first.to, &first.bytes);
@@ -129,7 +133,7 @@ fn the_caller_gets_the_challenges_of_all_members() {
     ];
     let mut last = Vec::new();
     for (invite, (status, name, value)) in invites.iter().zip(fields) {
-        assert_eq!(statuses(&last), [0; 0], "it waits for the others");
+        assert_eq!(statuses(&last), [0; 0], "the proxy waits for the other members");
         let response = answer_with(&invite.bytes, addr(PROXY), status, invite.to, &[(name, value)]);
         last = bed.receive(0, invite.to, &response);
     }
@@ -144,7 +148,7 @@ fn the_caller_gets_the_challenges_of_all_members() {
 }
 
 #[test]
-fn a_request_that_names_a_member_goes_to_that_one_alone() {
+fn a_request_that_names_a_member_goes_only_there() {
     let mut bed = bed(Fork::Parallel);
     let request = call().with("Route", &format!("<sip:{};lr>", MEMBERS[1].0));
     assert_eq!(addresses(&rung(&mut bed, &request)), members(1..2));
@@ -174,7 +178,7 @@ fn branches_share_the_bytes_of_their_request() {
         let mut bed = bed(fork);
         let request = call().with("Subject", &"x".repeat(8_000));
         rung(&mut bed, &request);
-        bed.shard.proxy_report().expect("it has next hops").memory
+        bed.shard.proxy_report().expect("the proxy has next hops").memory
     };
     let (one, three) = (memory(Fork::None), memory(Fork::Parallel));
     assert!(one > 8_000 && three > one, "{one} {three}");

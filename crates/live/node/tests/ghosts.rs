@@ -18,7 +18,7 @@ fn next(invite: &Req) -> Vec<u8> {
 
 /// `[calls] max_calls` is reached, until the other call ends.
 #[test]
-fn a_late_copy_of_a_call_that_was_one_too_many_is_refused_as_well() {
+fn a_late_copy_of_a_call_above_the_limit_is_refused() {
     let calls = CallSettings { most: 1, ..CallSettings::default() };
     let mut bed = ProxyBed::plain().with_mode(DIALOG);
     keep_dialogs(&mut bed, DialogSettings { calls, ..DialogSettings::default() });
@@ -38,12 +38,12 @@ fn a_late_copy_of_a_call_that_was_one_too_many_is_refused_as_well() {
         assert_eq!(again.bytes, refusal.bytes, "the same answer, after {pause:?}");
     }
     let sent = bed.receive(0, client(), &next(&invite));
-    assert_eq!((sent[0].status(), sent[1].to), (100, addr(HOPS[0])), "what comes next is another call");
+    assert_eq!((sent[0].status(), sent[1].to), (100, addr(HOPS[0])), "the next INVITE is another call");
 }
 
 /// The queue of the pool is full, or its bound has passed; later there is room for other calls.
 #[test]
-fn a_late_copy_of_a_call_that_a_queue_refused_is_refused_as_well() {
+fn a_late_copy_of_a_call_refused_by_a_queue_is_refused() {
     let mut bed = Bed::new(Site::plain()).with_mode(MEMBERS);
     let mut setup = queue(1.0);
     setup.settings.bound = Duration::from_millis(600);
@@ -56,7 +56,7 @@ fn a_late_copy_of_a_call_that_a_queue_refused_is_refused_as_well() {
             sent.into_iter().filter(|sent| sent.message().status() == Some(503)).map(|sent| (number, sent)),
         );
     }
-    assert!(!refused.is_empty(), "no queue holds that many");
+    assert!(!refused.is_empty(), "the queue refuses calls");
     // Other calls wait in vain, and get the refusal with a transaction, which ends with their ACK.
     let number_of = |sent: &Sent| -> usize {
         let name = String::from_utf8(sent.message().call_id().to_vec()).expect("text");
@@ -79,22 +79,22 @@ fn a_late_copy_of_a_call_that_a_queue_refused_is_refused_as_well() {
     bed.wait(Duration::from_secs(10));
     for (number, refusal) in refused {
         let sent = bed.receive(0, client(), &invite(number).bytes());
-        let told: Vec<_> = sent.iter().map(|sent| (sent.to, sent.message().status())).collect();
-        assert_eq!(told, [(client(), Some(503))], "call{number}, refused with {refusal:?}");
+        let answers: Vec<_> = sent.iter().map(|sent| (sent.to, sent.message().status())).collect();
+        assert_eq!(answers, [(client(), Some(503))], "call{number}, refused with {refusal:?}");
     }
     let sent = bed.receive(0, client(), &next(&invite(59)));
-    assert!(sent.iter().all(|sent| sent.message().status() != Some(503)), "what comes next is another call");
+    assert!(sent.iter().all(|sent| sent.message().status() != Some(503)), "the next INVITE is another call");
 }
 
 /// A caller cancels a waiting call, and a copy of its INVITE comes later.
 #[test]
-fn a_late_copy_of_a_call_that_was_cancelled_while_it_waited_goes_nowhere() {
+fn a_late_copy_of_a_cancelled_waiting_call_goes_nowhere() {
     let mut bed = Bed::new(Site::plain()).with_mode(MEMBERS);
     bed.set_queues([Some(queue(10.0))]);
     let invite = |number: usize| Req::new("INVITE", &format!("call{number}"), client());
     (0..4).for_each(|number| drop(bed.receive(0, client(), &invite(number).bytes())));
-    let told = bed.receive(0, client(), &Req::new("CANCEL", "call3", client()).bytes());
-    assert_eq!(statuses(&told), [200, 487]);
+    let answers = bed.receive(0, client(), &Req::new("CANCEL", "call3", client()).bytes());
+    assert_eq!(statuses(&answers), [200, 487]);
     bed.wait(Duration::from_secs(1));
     let again = bed.receive(0, client(), &invite(3).bytes());
     assert_eq!(again.iter().map(|sent| sent.message().status()).collect::<Vec<_>>(), [Some(487)]);

@@ -33,7 +33,7 @@ fn attack(bed: &mut Bed, user: &str) {
 
 /// Threads share their users' calls by Call-ID, so each must know the results of all.
 #[test]
-fn who_is_known_to_one_shard_is_known_to_all() {
+fn a_known_client_is_known_to_all_shards() {
     let shards = [(); 2].map(|()| Bed::new(true, Reach::Source));
     let ([mut one, mut other], alice) = (shards, addr(ALICE));
     assert_eq!(log_in(&mut one, ("alice", "open sesame"), alice, &fresh("alice", alice, 1)), 200);
@@ -48,19 +48,19 @@ fn who_is_known_to_one_shard_is_known_to_all() {
     assert_eq!(
         other.one(alice, &invite.bytes()).status(),
         480,
-        "bob is not there, and she was asked no more"
+        "bob is not at this address, and alice has no attempt left"
     );
     let bob = addr(BOB);
     assert_eq!(
         log_in(&mut other, ("bob", "open sesame"), bob, &fresh("bob", bob, 1)),
         403,
-        "guesses count, too"
+        "guesses of known users count, too"
     );
 }
 
 /// A restart forgets which users were known at which place. The store still has their bindings.
 #[test]
-fn a_live_binding_shows_who_is_known() {
+fn a_live_binding_shows_a_known_client() {
     let (mut bed, alice) = (Bed::new(true, Reach::Source), addr(ALICE));
     for (number, contact) in ["sip:me@127.0.9.1:6000", "sip:me@192.168.1.7:5060"].iter().enumerate() {
         let request = fresh("alice", alice, number);
@@ -71,7 +71,7 @@ fn a_live_binding_shows_who_is_known() {
         attack(&mut anew, "alice");
         let elsewhere = addr("127.0.11.1:6000");
         let status = log_in(&mut anew, ("alice", "open sesame"), elsewhere, &fresh("alice", elsewhere, 8));
-        assert_eq!(status, 403, "from a new place she competes with the guessers");
+        assert_eq!(status, 403, "from a new address she has the limit of unknown clients");
         assert_eq!(
             log_in(&mut anew, ("alice", "open sesame"), alice, &fresh("alice", alice, 9)),
             200,
@@ -79,7 +79,7 @@ fn a_live_binding_shows_who_is_known() {
         );
         let request = call("d", "bob", alice);
         let invite = anew.with_credentials("alice", alice, &request);
-        assert_eq!(anew.one(alice, &invite.bytes()).status(), 480, "and known from then on");
+        assert_eq!(anew.one(alice, &invite.bytes()).status(), 480, "alice is known from then on");
         // An attacker at her address has the limit of a known place.
         let guess = |number| log_in(&mut anew, ("alice", "guess"), alice, &fresh("alice", alice, number));
         let guesses: Vec<_> = (100..140).map(guess).collect();
@@ -88,7 +88,7 @@ fn a_live_binding_shows_who_is_known() {
 }
 
 #[test]
-fn a_binding_that_has_expired_shows_nothing() {
+fn an_expired_binding_shows_nothing() {
     let (mut bed, alice) = (Bed::new(true, Reach::Source), addr(ALICE));
     assert_eq!(log_in(&mut bed, ("alice", "open sesame"), alice, &fresh("alice", alice, 1)), 200);
     let mut anew = Bed::new(true, Reach::Source);
@@ -115,9 +115,9 @@ fn behind(edge: SocketAddr, client: &str, request: &Req, number: usize) -> Req {
     request.clone().via(&via)
 }
 
-/// An attacker behind a trusted proxy does not affect other clients, since the proxy's Via tells them apart.
+/// An attacker behind a trusted proxy does not affect other clients, since the proxy's Via distinguishes them.
 #[test]
-fn clients_behind_a_trusted_proxy_are_told_apart() {
+fn clients_behind_a_trusted_proxy_are_distinguished() {
     for edge in ["127.0.8.1:5060", "127.0.7.1:5060"] {
         let (mut bed, is_trusted) = (Bed::new(true, Reach::Source), edge.starts_with("127.0.8"));
         let edge = addr(edge);
@@ -127,7 +127,7 @@ fn clients_behind_a_trusted_proxy_are_told_apart() {
         };
         let guesses =
             (0..200).map(|number| log_in(&format!("user-{number}"), "guess", "10.1.1.1:6000", number));
-        assert_eq!(guesses.filter(|&status| status == 403).count(), 150, "as any source");
+        assert_eq!(guesses.filter(|&status| status == 403).count(), 150, "the limit of any source");
         // Behind a NAT, with and without the mapped port.
         for (number, client) in (300..).zip([
             "10.1.1.2:6000",
@@ -201,7 +201,7 @@ fn a_binding_from_an_ipv6_address_shows_its_host() {
 
 /// If the proxy does not tell clients apart, each user has a limit, and the proxy has none.
 #[test]
-fn clients_that_a_trusted_proxy_hides_are_not_one_source() {
+fn clients_hidden_by_a_trusted_proxy_are_not_one_source() {
     let (mut bed, edge) = (Bed::new(true, Reach::Source), addr("127.0.8.1:5060"));
     for number in 0..200 {
         let user = format!("user-{number}");

@@ -14,23 +14,31 @@ fn named(request: &Req, name: &str) -> Req {
 /// A proxy forwards REGISTERs without Path, so calls go back to it, and it may know no way on. This is reported once,
 /// and `explain` gives advice about a call that has come back.
 #[test]
-fn a_proxy_that_adds_no_path_is_told_of() {
+fn a_proxy_that_adds_no_path_is_reported() {
     let (alice, edge, hidden) = (addr(ALICE), addr("127.0.5.1:5060"), "sip:me@10.1.1.2:6000");
     let through = |user: &str, contact: &str| {
         let via =
             format!("SIP/2.0/UDP {edge};branch=z9hG4bK-{user},SIP/2.0/UDP 10.1.1.2:6000;branch=z9hG4bK-1");
         register(user, edge, contact).via(&via)
     };
-    let told = |reach, from, request: &Req| {
+    let reported = |reach, from, request: &Req| {
         let mut bed = Bed::new(false, reach);
         assert_eq!(bed.one(from, &request.bytes()).status(), 200);
         bed.pathless
     };
     let path = through("bob", hidden).with("Path", "<sip:127.0.5.1;lr>").with("Supported", "path");
-    assert_eq!(told(Reach::Source, edge, &path), []);
-    assert_eq!(told(Reach::Contact, edge, &through("bob", hidden)), []);
-    assert_eq!(told(Reach::Source, edge, &through("bob", "sip:bob@127.0.5.1:5070")), [], "its own contact");
-    assert_eq!(told(Reach::Source, alice, &register("alice", alice, hidden)), [], "no proxy");
+    assert_eq!(reported(Reach::Source, edge, &path), []);
+    assert_eq!(reported(Reach::Contact, edge, &through("bob", hidden)), []);
+    assert_eq!(
+        reported(Reach::Source, edge, &through("bob", "sip:bob@127.0.5.1:5070")),
+        [],
+        "a contact of the proxy itself"
+    );
+    assert_eq!(
+        reported(Reach::Source, alice, &register("alice", alice, hidden)),
+        [],
+        "a REGISTER without a proxy"
+    );
     let mut bed = Bed::open();
     for user in ["bob", "carol"] {
         assert_eq!(bed.one(edge, &through(user, hidden).bytes()).status(), 200);
@@ -41,24 +49,24 @@ fn a_proxy_that_adds_no_path_is_told_of() {
     let rule = Rule { conditions, target: Target::Location, ..Rule::default() };
     set_rules(&mut bed, [rule]);
     let sent = bed.receive(alice, &call("c", "bob", alice).bytes());
-    let at_edge = sent.last().expect("it goes to the proxy");
+    let at_edge = sent.last().expect("the call goes to the proxy");
     assert_eq!(at_edge.to, edge);
     let mut explained = |bytes: &[u8]| bed.explain(edge, bytes).map(|_| ()).unwrap_err();
     let via = format!("Via: SIP/2.0/UDP {edge};branch=z9hG4bK-back\r\nVia:");
     let back = String::from_utf8_lossy(&at_edge.bytes).replacen("Via:", &via, 1);
     let answer = explained(back.as_bytes());
     assert!(
-        answer.starts_with("refused: 404 No Route: no [[route]] is for it; it went out from here"),
+        answer.starts_with("refused: 404 No Route: no [[route]] matches it; it went out from here before"),
         "{answer}"
     );
     assert!(answer.contains("reach = \"contact\""), "{answer}");
     let answer = explained(&call("d", "bob", edge).bytes());
-    assert_eq!(answer, "refused: 404 No Route: no [[route]] is for it");
+    assert_eq!(answer, "refused: 404 No Route: no [[route]] matches it");
 }
 
 /// No rule matches a REGISTER for this registrar, so none determines its response under load.
 #[test]
-fn a_register_is_told_of_overload_though_rules_are_silent() {
+fn a_register_is_refused_for_overload_even_if_rules_drop() {
     let mut bed = Bed::open();
     let bob = addr(BOB);
     let silent = Rule { conditions: users("3"), target: Target::Silence, ..Rule::default() };
@@ -69,7 +77,7 @@ fn a_register_is_told_of_overload_though_rules_are_silent() {
 }
 
 #[test]
-fn who_has_registered_is_called() {
+fn a_registered_user_is_called() {
     let mut bed = Bed::open();
     let (alice, bob) = (addr(ALICE), addr(BOB));
     let ok = bed.one(bob, &register("bob", bob, &format!("sip:me@{bob}")).bytes());
@@ -104,7 +112,7 @@ fn a_member_calls_a_user() {
 
 /// Behind a NAT, a client is reached at its source address, whatever its Contact says.
 #[test]
-fn a_contact_is_reached_where_it_came_from() {
+fn a_contact_is_reached_at_the_source_of_its_register() {
     let (mut bed, bob) = (Bed::open(), addr(BOB));
     assert_eq!(bed.register("bob", bob, "sip:me@192.168.1.7:5060"), 200);
     let sent = bed.receive(addr(ALICE), &call("c", "bob", addr(ALICE)).bytes());
@@ -129,7 +137,7 @@ fn a_path_becomes_the_route() {
 
 /// RFC 3261 §16.6: contacts of the same preference ring at once, those of a lower one after their time.
 #[test]
-fn contacts_ring_together_and_then_the_next() {
+fn contacts_of_one_preference_ring_together() {
     let (mut bed, alice) = (Bed::open(), addr(ALICE));
     let phones = ["127.0.9.2:6000", "127.0.9.3:6000", "127.0.9.4:6000"];
     for (cseq, (at, q)) in (1..).zip(phones.iter().zip(["0.9", "0.9", "0.5"])) {
@@ -144,7 +152,11 @@ fn contacts_ring_together_and_then_the_next() {
     rung.sort();
     assert_eq!(rung, [addr(phones[0]), addr(phones[1])]);
     for invite in &sent[1..] {
-        assert_eq!(invite.message().uri(), Some(format!("sip:me@{}", invite.to).as_bytes()), "each its own");
+        assert_eq!(
+            invite.message().uri(),
+            Some(format!("sip:me@{}", invite.to).as_bytes()),
+            "each contact has its own URI"
+        );
         let ringing = answered(&mut bed, invite, 180);
         assert_eq!(ringing.to, alice);
     }
@@ -154,24 +166,24 @@ fn contacts_ring_together_and_then_the_next() {
         cancelled.clone().any(|to| to == addr(phones[0]))
             && cancelled.clone().any(|to| to == addr(phones[1]))
     );
-    let third = later.iter().find(|sent| sent.to == addr(phones[2])).expect("the third one rings");
+    let third = later.iter().find(|sent| sent.to == addr(phones[2])).expect("the third contact rings");
     let ok = answered(&mut bed, third, 200);
     assert_eq!((ok.to, ok.status()), (alice, 200));
 }
 
 /// The response to a REGISTER is lost. Its retransmission has the same CSeq, and must not fail for it.
 #[test]
-fn a_repetition_is_answered_as_before() {
+fn a_retransmission_gets_the_same_response() {
     let (mut bed, bob) = (Bed::open(), addr(BOB));
     let request = register("bob", bob, "sip:me@127.0.9.2:6000").bytes();
     let first = bed.one(bob, &request);
     assert_eq!((first.status(), bed.one(bob, &request)), (200, first));
     bed.now += Duration::from_secs(40);
-    assert_eq!(bed.one(bob, &request).status(), 500, "out of order");
+    assert_eq!(bed.one(bob, &request).status(), 500, "the CSeq is out of order");
 }
 
 #[test]
-fn while_a_store_is_asked_repetitions_are_absorbed_and_a_cancel_counts() {
+fn copies_are_absorbed_and_a_cancel_counts_during_a_store_query() {
     let (mut bed, alice, bob) = (Bed::open(), addr(ALICE), addr(BOB));
     assert_eq!(bed.register("bob", bob, "sip:me@127.0.9.2:6000"), 200);
     let invite = call("c", "bob", alice);
@@ -183,21 +195,25 @@ fn while_a_store_is_asked_repetitions_are_absorbed_and_a_cancel_counts() {
     assert_eq!(ended.iter().map(|sent| (sent.to, sent.status())).collect::<Vec<_>>(), [(alice, 487)]);
     let tag = testkit::tag(&ended[0].bytes, "To");
     assert_eq!(bed.receive(alice, &invite.same_branch("ACK", tag.as_deref()).bytes()), []);
-    assert_eq!(bed.one(alice, &invite.bytes()).status(), 487, "and no call, however late it comes again");
+    assert_eq!(bed.one(alice, &invite.bytes()).status(), 487, "a late copy creates no call");
 }
 
 #[test]
-fn users_prove_who_they_are() {
+fn users_authenticate() {
     let (mut bed, alice, bob) = (Bed::new(true, Reach::Source), addr(ALICE), addr(BOB));
     let request = bed.with_credentials("bob", bob, &register("bob", bob, "sip:me@127.0.9.2:6000"));
     let ok = bed.one(bob, &request.bytes());
     assert_eq!(ok.status(), 200);
-    assert_eq!(bed.one(bob, &request.bytes()), ok, "a repetition is no replay");
+    assert_eq!(bed.one(bob, &request.bytes()), ok, "a retransmission is no replay");
     let invite = bed.with_credentials("alice", alice, &call("c", "bob", alice));
     let sent = bed.receive(alice, &invite.bytes());
     assert_eq!((sent[0].status(), sent[1].to), (100, bob));
-    assert_eq!(value(&sent[1].bytes, "Proxy-Authorization"), None, "for us alone");
-    assert_eq!(bed.receive(alice, &invite.bytes())[0].status(), 100, "a repetition meets its transaction");
+    assert_eq!(value(&sent[1].bytes, "Proxy-Authorization"), None, "credentials for this proxy are removed");
+    assert_eq!(
+        bed.receive(alice, &invite.bytes())[0].status(),
+        100,
+        "a retransmission belongs to its transaction"
+    );
     // The same credentials in another request.
     let replay = named(&invite, "e");
     let refused = bed.one(alice, &replay.bytes());
@@ -207,7 +223,7 @@ fn users_prove_who_they_are() {
 }
 
 #[test]
-fn nobody_is_somebody_else() {
+fn a_user_cannot_act_for_another_user() {
     let (mut bed, bob) = (Bed::new(true, Reach::Source), addr(BOB));
     let request = bed.with_credentials("bob", bob, &register("alice", bob, "sip:me@127.0.9.2:6000"));
     assert_eq!(bed.one(bob, &request.bytes()).status(), 403, "a registration for alice");
@@ -223,7 +239,7 @@ fn nobody_is_somebody_else() {
 
 /// Requests within dialogs need no password, so their dialog must be a known one.
 #[test]
-fn a_made_up_dialog_is_no_password() {
+fn an_invented_dialog_does_not_replace_the_password() {
     let (mut bed, bob, hop) = (Bed::new(true, Reach::Source), addr(BOB), addr("127.0.1.1:5060"));
     bed.set_members(&[hop], Service::Balance);
     bed.set(|setup| setup.settings.forwards_orphans = true);
@@ -255,7 +271,7 @@ fn a_call_in_the_session_table_is_known() {
         set_rules(&mut bed, [to_pool(0, Conditions::default())]);
         let load = |bed: &Bed| bed.shard.balancer().load(Slot(0)).own.calls;
         let invite = call("c", "carol", alice);
-        let at_member = bed.receive(alice, &invite.bytes()).pop().expect("it goes on");
+        let at_member = bed.receive(alice, &invite.bytes()).pop().expect("the call is forwarded");
         let within = |method: &str, cseq, tag: &str| Req {
             cseq,
             to_tag: Some(tag.to_owned()),
@@ -294,7 +310,7 @@ fn a_call_in_the_session_table_is_known() {
 
 /// A sender with a forged source must not get a long response by a short request with the same branch.
 #[test]
-fn a_shorter_request_is_no_repetition() {
+fn a_shorter_request_is_no_retransmission() {
     let (mut bed, bob) = (Bed::open(), addr(BOB));
     let request = register("bob", bob, "sip:me@127.0.9.2:6000");
     let long = request.clone().with("User-Agent", &"x".repeat(2_000));
@@ -315,11 +331,11 @@ fn a_repeated_guess_counts_once() {
     }
     let request = named(&request, "other");
     let request = bed.with_credentials("bob", bob, &request);
-    assert_eq!(bed.one(bob, &request.bytes()).status(), 200, "not banned");
+    assert_eq!(bed.one(bob, &request.bytes()).status(), 200, "the user is not banned");
 }
 
 #[test]
-fn without_the_users_database_nobody_is_refused_for_good() {
+fn without_the_users_database_refusals_are_temporary() {
     let (mut bed, bob) = (Bed::new(true, Reach::Source), addr(BOB));
     let request = bed.with_credentials("bob", bob, &register("bob", bob, "sip:me@127.0.9.2:6000"));
     bed.users_are_up = false;
@@ -348,7 +364,7 @@ fn a_challenge_is_at_most_twice_as_long_as_its_request() {
 
 /// Each request counts once, by its result, even if it was retransmitted.
 #[test]
-fn what_became_of_requests_is_counted() {
+fn requests_are_counted_by_result() {
     let (mut bed, alice, bob) = (Bed::new(true, Reach::Source), addr(ALICE), addr(BOB));
     let counters = |bed: &Bed| bed.shard.registrar_report().expect("a home domain").counters;
     let request = register("bob", bob, "sip:me@127.0.9.2:6000");
@@ -380,7 +396,7 @@ fn what_became_of_requests_is_counted() {
 
 /// A reused nonce is no wrong password, nor are unchecked credentials.
 #[test]
-fn replays_and_bans_are_told_from_wrong_passwords() {
+fn replays_and_bans_are_distinguished_from_wrong_passwords() {
     let (mut bed, bob) = (Bed::new(true, Reach::Source), addr(BOB));
     let counts = |bed: &Bed| bed.shard.registrar_report().expect("a home domain").counters.log_ins;
     let request = register("bob", bob, "sip:me@127.0.9.2:6000");
@@ -400,17 +416,17 @@ fn replays_and_bans_are_told_from_wrong_passwords() {
         log_ins.refused > 0 && log_ins.banned > 0 && log_ins.refused + log_ins.banned == 60,
         "{log_ins:?}"
     );
-    assert_eq!(bed.wrong.len() as u64, log_ins.refused, "each is told");
+    assert_eq!(bed.wrong.len() as u64, log_ins.refused, "each wrong password is reported");
 }
 
 #[test]
-fn a_silent_store_is_not_waited_for_for_ever() {
+fn waiting_for_a_silent_store_is_limited() {
     let (mut bed, alice) = (Bed::open(), addr(ALICE));
     assert_eq!(bed.arrive(alice, &call("c", "bob", alice).bytes()), []);
     bed.arrive(alice, &register("alice", alice, "sip:me@127.0.9.1:6000").bytes());
     assert_eq!(bed.shard.registrar_report().map(|report| report.waiting), Some(2));
     assert_eq!(statuses(&bed.wait(Duration::from_secs(6))), [503, 503]);
-    assert_eq!(bed.answer(), [], "the answers come too late");
+    assert_eq!(bed.answer(), [], "late answers are ignored");
     assert_eq!(bed.shard.deadline(), None);
     let report = bed.shard.registrar_report().expect("a home domain");
     let refused = [(503, 1)].into();
@@ -426,7 +442,7 @@ fn a_silent_store_is_not_waited_for_for_ever() {
 
 /// An attacker must not fill the log with a long name.
 #[test]
-fn a_long_name_is_told_in_part() {
+fn a_long_name_is_truncated_in_reports() {
     let (mut bed, bob, user) = (Bed::new(true, Reach::Source), addr(BOB), "x".repeat(200));
     let request = bed.with_credentials(&user, bob, &register("bob", bob, "sip:me@127.0.9.2:6000"));
     assert_eq!(bed.one(bob, &request.bytes()).status(), 401);

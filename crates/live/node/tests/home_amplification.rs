@@ -30,7 +30,7 @@ fn query(from: SocketAddr) -> Req {
 /// A user that names another host in `maddr` gets only a short response to a short request. Copies of it from any
 /// source get no more each, for as long as they are answered.
 #[test]
-fn a_user_has_no_long_answers_sent_to_others() {
+fn long_responses_to_another_host_are_not_sent() {
     let (mut bed, bob) = (Bed::new(true, Reach::Source), addr(BOB));
     with_contacts(&mut bed, bob);
     let challenged = bed.one(bob, &query(bob).bytes());
@@ -49,7 +49,7 @@ fn a_user_has_no_long_answers_sent_to_others() {
 /// A nonce proves the address that it was sent to. A nonce sent to an address of `maddr` does not prove a forged
 /// source.
 #[test]
-fn a_nonce_that_went_elsewhere_proves_no_source() {
+fn a_nonce_sent_elsewhere_proves_no_source() {
     let (mut bed, bob, victim) = (Bed::new(true, Reach::Source), addr(BOB), addr("127.0.7.7:6000"));
     with_contacts(&mut bed, bob);
     // The source is forged, and the challenge goes to the attacker's address.
@@ -66,7 +66,7 @@ fn a_nonce_that_went_elsewhere_proves_no_source() {
 /// A client at the address that got the nonce gets all contacts, again too if the response was lost. No other sender
 /// can have them sent there.
 #[test]
-fn a_user_gets_all_contacts_where_the_user_is() {
+fn a_user_gets_all_contacts_at_the_address_of_the_nonce() {
     let (mut bed, bob) = (Bed::new(true, Reach::Source), addr(BOB));
     with_contacts(&mut bed, bob);
     let challenged = bed.one(bob, &query(bob).bytes());
@@ -82,7 +82,7 @@ fn a_user_gets_all_contacts_where_the_user_is() {
 
 /// Without authentication every source may be forged, so a 200 is limited like a challenge.
 #[test]
-fn a_stranger_has_nothing_long_sent() {
+fn an_unauthenticated_sender_causes_no_long_response() {
     let (open, closed) = (Bed::open(), Bed::new(true, Reach::Source));
     for (mut bed, expected) in [(open, 200), (closed, 401)] {
         let bob = addr(BOB);

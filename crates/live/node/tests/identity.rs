@@ -34,13 +34,13 @@ fn a_user_asserts_no_identity() {
     let ok = bed.one(addr(BOB), &answer_with(&at_bob.bytes, addr(PROXY), 200, addr(BOB), &fields));
     assert_eq!((ok.to, ok.status()), (alice, 200));
     for name in IDENTITIES {
-        assert_eq!(value(&ok.bytes, name), None, "nor does who is called");
+        assert_eq!(value(&ok.bytes, name), None, "the callee asserts no identity either");
     }
 }
 
 /// The same for the callee of a member of a pool without transactions.
 #[test]
-fn who_is_called_by_a_member_asserts_no_identity() {
+fn a_callee_of_a_member_asserts_no_identity() {
     let (mut bed, member, callee) = (Bed::new(true, Reach::Source), addr("127.0.1.1:5060"), addr(BOB));
     bed.set_members(&[member], Service::Balance);
     bed.set(|setup| setup.settings.routes = Arc::default());
@@ -110,7 +110,7 @@ fn no_credentials_for_the_realm_go_on() {
         names.iter().fold(request, |request, name| request.with(name, own).with(name, &foreign))
     };
     let at_bob = |bed: &mut Bed, request: Req| {
-        let sent = bed.receive(alice, &with_all(request).bytes()).pop().expect("it goes on");
+        let sent = bed.receive(alice, &with_all(request).bytes()).pop().expect("the request is forwarded");
         let text = string(&sent.bytes);
         assert_eq!(sent.to, addr(BOB), "{text}");
         assert_eq!(text.matches("realm=\"example.com\"").count(), 0, "{text}");

@@ -58,7 +58,7 @@ fn a_careless_failure_is_acknowledged() {
 
 /// The caller repeats both tags. They are equal, so the dialog is clear.
 #[test]
-fn two_equal_tags_are_one() {
+fn two_equal_tags_count_as_one() {
     let mut bed = Bed::new(Site::plain());
     let call = Dialog::inbound(&mut bed, "call", client(), 0);
     for (method, cseq) in [("ACK", 1), ("INFO", 2), ("BYE", 3)] {
@@ -67,7 +67,7 @@ fn two_equal_tags_are_one() {
         assert_eq!(bed.one(0, client(), &request).to, call.callee.at, "{method}");
     }
     let request = replaced(&call.by_caller("BYE", 4).bytes(), ";tag=bob", ";tag=bob;tag=carol");
-    assert_eq!(bed.one(0, client(), &request).status(), 400, "which dialog is meant?");
+    assert_eq!(bed.one(0, client(), &request).status(), 400, "two different tags are ambiguous");
 }
 
 /// Fields that match a response to its request must occur once, or be equal.

@@ -104,9 +104,9 @@ impl Crowd {
                         "the ACK to a refusal ends here: {passed_on:?}"
                     );
                 }
-                let outcome = self.calls.get_mut(&call).expect("somebody has called");
+                let outcome = self.calls.get_mut(&call).expect("the call is known");
                 if sent.status() == 503 {
-                    assert_eq!(*outcome, Outcome::Open, "{call} was let in before");
+                    assert_eq!(*outcome, Outcome::Open, "{call} was admitted before");
                     *outcome = Outcome::Refused;
                     let header = sent.message().header("Retry-After").map(<[u8]>::to_vec);
                     let seconds = header.map(|value| String::from_utf8(value).expect("text"));
@@ -171,39 +171,43 @@ impl Crowd {
     /// Lets the members be measured, then a crowd arrives until calls are refused.
     fn until_full(&mut self) {
         self.run(15_000, 40);
-        assert_eq!(self.count(Outcome::Refused), 0, "at ease nothing is refused");
+        assert_eq!(self.count(Outcome::Refused), 0, "nothing is refused below the limit");
         for _ in 0..100 {
             self.run(20, 2);
             if self.count(Outcome::Refused) > 0 {
                 return;
             }
         }
-        panic!("nothing is refused");
+        panic!("no call was refused");
     }
 }
 
 #[test]
-fn where_all_members_are_at_their_limit_new_calls_get_503_and_reach_nobody() {
+fn if_all_members_are_at_their_limit_new_calls_get_503() {
     for (service, law) in laws() {
         let mut crowd = Crowd::new(service, &HOPS, Some(law));
         crowd.until_full();
         crowd.run(10_000, 2);
         let (refused, seen) = (crowd.refused(), crowd.seen());
-        assert_eq!(refused.intersection(&seen).next(), None, "{service:?} {law}: it was refused");
+        assert_eq!(
+            refused.intersection(&seen).next(),
+            None,
+            "{service:?} {law}: a refused call reached a member"
+        );
         // Two members of 100 calls per second each, and 500 per second arrive.
         let share = refused.len() as f64 / 5_000.0;
         assert!((0.5..0.75).contains(&share), "{service:?} {law}: {share}");
         let spread = (1..=5).map(Some).collect();
-        assert_eq!(crowd.retry_after, spread, "{service:?} {law}: callers do not come back together");
+        assert_eq!(crowd.retry_after, spread, "{service:?} {law}: Retry-After values are spread");
         let counts = &crowd.bed.shard.counters().at_limit;
         assert_eq!(counts.get(&(PoolId(0), "limit")), Some(&(refused.len() as u64)));
         crowd.run(5_000, u64::MAX);
-        assert_eq!(crowd.count(Outcome::Open), 0, "{service:?} {law}: who was let in was answered");
+        assert_eq!(crowd.count(Outcome::Open), 0, "{service:?} {law}: every admitted call is answered");
     }
 }
 
 #[test]
-fn callers_that_are_refused_do_not_come_back_together() {
+fn refused_callers_get_different_retry_after() {
     let mut crowd = Crowd::new(Service::Balance, &HOPS[..1], None);
     set_max_rate(&mut crowd.bed, 10);
     crowd.run(5_000, 10);
@@ -216,7 +220,7 @@ fn callers_that_are_refused_do_not_come_back_together() {
 }
 
 #[test]
-fn the_next_pool_or_member_gets_what_one_has_no_room_for() {
+fn calls_without_room_go_to_the_next_member_or_pool() {
     for service in SERVICES {
         let mut crowd = Crowd::new(service, &HOPS, Some(MemberLaw::Gradient));
         crowd.members.get_mut(&addr(HOPS[0])).expect("a member").service = 200;
@@ -231,16 +235,16 @@ fn the_next_pool_or_member_gets_what_one_has_no_room_for() {
 }
 
 #[test]
-fn explain_says_that_members_are_at_their_limit() {
+fn explain_shows_members_at_their_limit() {
     let mut crowd = Crowd::new(Service::Balance, &HOPS[..1], Some(MemberLaw::Gradient));
     crowd.until_full();
     crowd.run(1_000, 2);
     let invite = Req::new("INVITE", "explained", client());
-    let explained = crowd.bed.explain(client(), &invite.bytes()).expect("it is for the pool");
+    let explained = crowd.bed.explain(client(), &invite.bytes()).expect("the call is for the pool");
     assert_eq!(explained.decision, balance::NodeDecision::AtLimit(NodeRefusal::Limit));
     let verdict = &explained.verdicts[0];
     assert_eq!(verdict.refusal, Some(NodeRefusal::Limit));
-    let room = verdict.room.expect("it has a limit");
+    let room = verdict.room.expect("the member has a limit");
     assert!(room.limit.is_some_and(|limit| limit <= room.open), "{room:?}");
 }
 
@@ -284,11 +288,11 @@ fn full(service: Service, law: Option<MemberLaw>) -> Full {
         }
         crowd.run(1, u64::MAX);
     }
-    panic!("it has room");
+    panic!("the member still has room");
 }
 
 #[test]
-fn what_was_let_in_before_is_never_refused() {
+fn requests_of_admitted_calls_are_never_refused() {
     for service in SERVICES {
         for law in [Some(MemberLaw::Gradient), None] {
             let Full { mut bed, dialog, ringing, sent, challenged, hop } = full(service, law);
@@ -297,7 +301,7 @@ fn what_was_let_in_before_is_never_refused() {
                 .with("Proxy-Authorization", "Digest username=\"alice\"");
             let count = |bed: &ProxyBed| bed.shard.counters().at_limit.values().sum::<u64>();
             let before = count(&bed);
-            for (what, request) in [
+            for (case, request) in [
                 ("an ACK", dialog.by_caller("ACK", 1)),
                 ("a re-INVITE", dialog.by_caller("INVITE", 2)),
                 ("an INFO", dialog.by_caller("INFO", 3)),
@@ -309,11 +313,11 @@ fn what_was_let_in_before_is_never_refused() {
             ] {
                 let sent = bed.receive(0, client(), &request.bytes());
                 let is_refused = sent.iter().any(|sent| sent.to == client() && sent.status() >= 300);
-                assert!(!is_refused, "{service:?} {law:?}: {what}: {sent:?}");
+                assert!(!is_refused, "{service:?} {law:?}: {case}: {sent:?}");
                 // A transaction absorbs the copies.
-                let is_copy = what.starts_with("a copy") && service != Service::Balance;
+                let is_copy = case.starts_with("a copy") && service != Service::Balance;
                 let arrives = sent.iter().any(|sent| sent.to == hop);
-                assert_eq!(arrives, !is_copy, "{service:?} {law:?}: {what}");
+                assert_eq!(arrives, !is_copy, "{service:?} {law:?}: {case}");
             }
             assert_eq!(count(&bed), before, "{service:?} {law:?}");
             let new = Req::new("INVITE", "new", client());
@@ -321,17 +325,23 @@ fn what_was_let_in_before_is_never_refused() {
             assert_eq!(
                 last.last().map(Sent::status),
                 Some(503),
-                "{service:?} {law:?}: it had no room all the time"
+                "{service:?} {law:?}: the member has no room during the test"
             );
             let sos = Req { uri: "urn:service:sos".to_owned(), ..Req::new("INVITE", "sos", client()) };
             let sent = bed.receive(0, client(), &sos.bytes());
             assert!(sent.iter().any(|sent| sent.to == hop), "{service:?} {law:?}: an emergency call passes");
             let first = |call| Req::new("INVITE", call, client()).with("Resource-Priority", "ets.0");
             let sent = bed.receive(0, client(), &first("stranger").bytes());
-            assert!(!sent.iter().any(|sent| sent.to == hop), "{service:?} {law:?}: anybody may write that");
+            assert!(
+                !sent.iter().any(|sent| sent.to == hop),
+                "{service:?} {law:?}: any sender may claim an emergency"
+            );
             bed.set(|setup| setup.settings.overload.neighbours = [Network::host(client().ip())].into());
             let sent = bed.receive(0, client(), &first("neighbour").bytes());
-            assert!(sent.iter().any(|sent| sent.to == hop), "{service:?} {law:?}: a neighbour's counts");
+            assert!(
+                sent.iter().any(|sent| sent.to == hop),
+                "{service:?} {law:?}: the claim of a neighbour counts"
+            );
         }
     }
 }

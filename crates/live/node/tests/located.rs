@@ -36,9 +36,9 @@ fn a_call_waits_for_the_address_of_its_contact() {
         let invite = call("c", "bob", addr(ALICE));
         let invite = if authenticates { bed.with_credentials("alice", addr(ALICE), &invite) } else { invite };
         assert_eq!(bed.receive(addr(ALICE), &invite.bytes()), []);
-        assert_eq!(bed.receive(addr(ALICE), &invite.bytes()), [], "a copy adds nothing");
-        assert_eq!(bed.looked_up, [name()], "asked for once");
-        assert_eq!(bed.shard.registrar_report().expect("a home domain").waiting, 1);
+        assert_eq!(bed.receive(addr(ALICE), &invite.bytes()), [], "a copy is absorbed");
+        assert_eq!(bed.looked_up, [name()], "the name is looked up once");
+        assert_eq!(bed.shard.registrar_report().expect("there is a registrar").waiting, 1);
         let sent = resolved(&mut bed, &name(), &[addr("127.0.4.1:5060")]);
         let sent = requests(&sent, Method::Invite);
         assert_eq!(sent.iter().map(|sent| sent.to).collect::<Vec<_>>(), [addr("127.0.4.1:5060")]);
@@ -54,7 +54,7 @@ fn a_call_whose_contact_has_no_address_gets_480() {
             sent.iter().map(|sent| (sent.to, sent.status())).collect::<Vec<_>>(),
             [(addr(ALICE), 480)]
         );
-        assert_eq!(bed.shard.registrar_report().expect("a home domain").waiting, 0);
+        assert_eq!(bed.shard.registrar_report().expect("there is a registrar").waiting, 0);
     };
     let invite = call("c", "bob", addr(ALICE)).bytes();
     let mut bed = bed(false);
@@ -85,7 +85,7 @@ fn a_call_whose_contact_has_no_address_gets_480() {
 
 /// Each name is waited for once.
 #[test]
-fn a_contact_without_an_address_does_not_stand_for_the_others() {
+fn a_contact_without_an_address_does_not_block_the_others() {
     let mut bed = bed(false);
     bed.set(|setup| setup.settings.rates = RateSettings::default());
     let other = HopName { host: "desk.example".to_owned(), ..name() };
@@ -96,7 +96,7 @@ fn a_contact_without_an_address_does_not_stand_for_the_others() {
     assert_eq!(
         bed.input(ShardInput::Name { name: &name(), answer: &failed }),
         [],
-        "it waits for the other one"
+        "the call waits for the other name"
     );
     failed.addresses = vec![(addr("127.0.4.2:5060"), 1.0)];
     let sent = bed.input(ShardInput::Name { name: &other, answer: &failed });
@@ -115,7 +115,7 @@ fn stateless() -> Bed {
 /// RFC 3261 §16.11: between the copies of an INVITE, Bob registers elsewhere and the key of new tokens changes. All
 /// copies, the CANCEL and the ACK to a failure go to the contact of the first copy, with its branch.
 #[test]
-fn what_belongs_to_a_request_goes_to_the_contact_of_its_first_copy() {
+fn copies_go_to_the_contact_of_the_first_copy() {
     for rekeys in [false, true] {
         let mut bed = stateless();
         let (first, second) = (addr(BOB), addr("127.0.9.3:6000"));

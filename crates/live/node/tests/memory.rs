@@ -17,7 +17,7 @@ fn long(method: &'static str, call: &str, length: usize, by_body: bool) -> Vec<u
 }
 
 fn memory(bed: &ProxyBed) -> usize {
-    bed.shard.proxy_report().expect("it has next hops").memory
+    bed.shard.proxy_report().expect("the proxy has next hops").memory
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn a_request_is_in_memory_once() {
         let mut bed = ProxyBed::new(&["127.0.0.1:5060"], &[(HOPS[0], 0), (HOPS[1], 0)]);
         let request = long(method, "call", 50_000, by_body);
         let sent = bed.receive(0, client(), &request);
-        let at_hop = sent.last().expect("it is sent on").clone();
+        let at_hop = sent.last().expect("the request is forwarded").clone();
         assert!(at_hop.bytes.len() > 50_000);
         assert!((50_000..52_500).contains(&memory(&bed)), "{} bytes", memory(&bed));
         // The retransmission is the same.
@@ -34,7 +34,7 @@ fn a_request_is_in_memory_once() {
         assert_eq!(again.iter().find(|sent| sent.to == at_hop.to), Some(&at_hop));
         // It is complete at another next hop.
         let sent = respond(&mut bed, &at_hop, 503);
-        let elsewhere = sent.last().expect("it is sent on");
+        let elsewhere = sent.last().expect("the request is forwarded");
         assert_eq!(elsewhere.bytes.len(), at_hop.bytes.len());
         assert!(memory(&bed) < 54_000, "{} bytes", memory(&bed));
         // After the response, the request is gone, and the response is kept.
@@ -72,7 +72,7 @@ fn a_flood_of_long_requests_is_refused_before_short_ones_are() {
 }
 
 #[test]
-fn calls_can_end_where_new_ones_find_no_memory() {
+fn calls_can_end_when_new_calls_find_no_memory() {
     let mut bed = ProxyBed::plain();
     let call = bed.call("call");
     // Too little for new requests. Requests within a dialog have a quarter more.
@@ -87,7 +87,7 @@ fn calls_can_end_where_new_ones_find_no_memory() {
 
 /// A CANCEL frees the memory of its INVITE, so it is never refused. Without free memory it gets no transaction.
 #[test]
-fn cancels_take_no_more_memory_than_there_is() {
+fn cancels_stay_within_the_memory_limit() {
     let mut bed = ProxyBed::plain();
     let invite = |call: usize| Req::new("INVITE", &format!("call-{call}"), client());
     for call in 0..400 {
@@ -102,7 +102,7 @@ fn cancels_take_no_more_memory_than_there_is() {
         let sent = bed.receive(0, client(), &cancel);
         assert_eq!(sent.iter().map(|sent| sent.to).collect::<Vec<_>>(), [client(), addr(HOPS[0])]);
         assert_eq!((sent[0].status(), sent[1].message().method()), (200, Some(Method::Cancel)));
-        assert_eq!(bed.one(client(), &cancel).status(), 200, "when it is repeated");
+        assert_eq!(bed.one(client(), &cancel).status(), 200, "a retransmitted CANCEL");
         assert!(memory(&bed) <= most + 1_000, "{} of {most} bytes", memory(&bed));
     }
     bed.assert_forgets();
@@ -116,13 +116,13 @@ fn pool(max_sessions: usize) -> Bed {
 }
 
 #[test]
-fn a_pool_full_of_calls_says_when_to_try_again() {
+fn a_full_session_table_answers_with_retry_after() {
     let mut bed = pool(2);
     let calls = ["a", "b"].map(|call| Dialog::inbound(&mut bed, call, client(), 0));
     let refused = bed.one(0, client(), &Req::new("INVITE", "c", client()).bytes());
     assert_eq!((refused.status(), refused.message().header("Retry-After")), (503, Some(&b"10"[..])));
-    let told: Vec<_> = bed.events.iter().filter(|event| !matches!(event, ShardEvent::Sign(_))).collect();
-    assert_eq!(told, [&ShardEvent::NoRoom(1)]);
+    let events: Vec<_> = bed.events.iter().filter(|event| !matches!(event, ShardEvent::Sign(_))).collect();
+    assert_eq!(events, [&ShardEvent::NoRoom(1)]);
     calls[0].caller_asks(&mut bed, "BYE", 2);
     Dialog::inbound(&mut bed, "d", client(), 0);
     calls[1].caller_asks(&mut bed, "BYE", 2);
@@ -131,7 +131,7 @@ fn a_pool_full_of_calls_says_when_to_try_again() {
 
 /// A call that was evicted before any response is answered after all.
 #[test]
-fn what_is_evicted_by_a_flood_is_answered_all_the_same() {
+fn calls_evicted_by_a_flood_are_still_answered() {
     let mut bed = pool(3);
     let invite = Req::new("INVITE", "lawful", client());
     let at_node = bed.one(0, client(), &invite.bytes());
@@ -147,6 +147,6 @@ fn what_is_evicted_by_a_flood_is_answered_all_the_same() {
     let ack =
         Req { to_tag, routes, uri: format!("sip:{}", at_node.to), ..Req::new("ACK", "lawful", client()) };
     assert_eq!(bed.one(0, client(), &ack.bytes()).to, at_node.to);
-    assert_eq!(bed.load().calls, 3, "it counts again, in place of another one");
+    assert_eq!(bed.load().calls, 3, "the call counts again and evicts another one");
     bed.assert_forgets();
 }

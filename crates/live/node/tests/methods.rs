@@ -24,7 +24,7 @@ fn every_method_is_balanced() {
         }
         seen.sort_unstable();
         seen.dedup();
-        assert_eq!(seen.len(), 3, "{method}: each node once");
+        assert_eq!(seen.len(), 3, "{method}: each node gets a request");
         bed.assert_forgets();
     }
 }

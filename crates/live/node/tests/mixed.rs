@@ -27,17 +27,17 @@ fn a_dialog_with_a_next_hop_goes_on_with_transactions() {
     let bye = call.by_caller("BYE", 2).bytes();
     let at_hop = bed.one(0, client(), &bye);
     assert_eq!((at_hop.to, transactions(&bed)), (addr(HOP), 2), "one each side");
-    assert_eq!(bed.receive(0, client(), &bye), [], "a repetition is absorbed");
+    assert_eq!(bed.receive(0, client(), &bye), [], "a retransmission is absorbed");
     let ok = bed.one(0, addr(HOP), &answer(&at_hop.bytes, addr(PROXY), 200, addr(HOP)));
     assert_eq!((ok.to, ok.status()), (client(), 200));
-    assert_eq!(bed.one(0, client(), &bye), ok, "and answered again");
+    assert_eq!(bed.one(0, client(), &bye), ok, "the retransmission is answered again");
     let by_callee = bed.one(0, addr(HOP), &call.by_callee("INFO", 1).bytes());
     assert_eq!(by_callee.to, client());
-    assert_eq!(bed.load(), Load::default(), "the pool knows nothing of it");
+    assert_eq!(bed.load(), Load::default(), "the pool has no load of it");
 }
 
 #[test]
-fn a_token_of_the_one_is_none_of_the_other() {
+fn tokens_of_pools_and_proxies_are_not_interchangeable() {
     let mut bed = bed();
     let call = proxied();
     let mut info = call.by_caller("INFO", 2);
@@ -49,7 +49,7 @@ fn a_token_of_the_one_is_none_of_the_other() {
 }
 
 #[test]
-fn what_answers_nothing_is_dropped() {
+fn a_response_without_a_request_is_dropped() {
     let mut bed = bed();
     let stranger = Req::new("OPTIONS", "other", client()).bytes();
     bed.dropped(0, addr(HOP), &answer(&stranger, addr(PROXY), 200, addr(HOP)), "no_way_back");

@@ -48,9 +48,9 @@ fn bed(forward: Forward, registers: &[(&str, &Side)]) -> Bed {
 /// The INVITE of `from` to this user reaches `to` and is answered.
 fn begin(bed: &mut Bed, user: &str, from: &mut Side, to: &mut Side) {
     let invite = Req { contact: from.contact.clone(), ..call("c", user, from.at) };
-    let at_callee = bed.receive(from.at, &invite.bytes()).pop().expect("it goes on");
+    let at_callee = bed.receive(from.at, &invite.bytes()).pop().expect("the INVITE is forwarded");
     assert_eq!(at_callee.to, to.at);
-    let ok = bed.receive(to.at, &answer(&at_callee.bytes, to)).pop().expect("it goes back");
+    let ok = bed.receive(to.at, &answer(&at_callee.bytes, to)).pop().expect("the 200 is forwarded");
     assert_eq!((ok.to, ok.status()), (from.at, 200));
     to.routes = record_routes(&at_callee.bytes);
     from.routes = record_routes(&ok.bytes).into_iter().rev().collect();
@@ -74,7 +74,7 @@ fn send(bed: &mut Bed, method: &str, cseq: u32, from: &Side, to: &Side) -> Socke
     };
     let mut sent = bed.receive(from.at, &request.bytes());
     sent.retain(|sent| sent.message().status() != Some(100));
-    let arrived = sent.pop().expect("it goes somewhere");
+    let arrived = sent.pop().expect("the request is forwarded");
     if arrived.message().status().is_none() && method != "ACK" {
         bed.receive(arrived.to, &answer(&arrived.bytes, to));
     }
@@ -99,7 +99,11 @@ fn requests_within_a_dialog_follow_the_registrations_of_both_sides() {
         alice.contact = "sip:me@192.168.1.8:5070".to_owned();
         assert_eq!(send(&mut bed, "INVITE", 5, &alice, &bob), bob.at, "{forward:?}");
         bob.contact = "sip:me@192.168.1.7:5080".to_owned();
-        assert_eq!(send(&mut bed, "INVITE", 6, &bob, &alice), alice.at, "{forward:?}: told by the 200");
+        assert_eq!(
+            send(&mut bed, "INVITE", 6, &bob, &alice),
+            alice.at,
+            "{forward:?}: the 200 names the new target"
+        );
         assert_eq!(send(&mut bed, "BYE", 7, &alice, &bob), bob.at, "{forward:?}");
         assert_eq!(send(&mut bed, "BYE", 7, &bob, &alice), alice.at, "{forward:?}");
     }
@@ -124,8 +128,8 @@ fn a_source_alone_is_no_registration() {
             let mut bed = bed(forward, &[("bob", &bob)]);
             bob.at = addr(answers);
             let invite = Req { contact: alice.contact.clone(), ..call("c", "bob", alice.at) };
-            let at_bob = bed.receive(alice.at, &invite.bytes()).pop().expect("it goes on");
-            let ok = bed.receive(bob.at, &answer(&at_bob.bytes, &bob)).pop().expect("it goes back");
+            let at_bob = bed.receive(alice.at, &invite.bytes()).pop().expect("the INVITE is forwarded");
+            let ok = bed.receive(bob.at, &answer(&at_bob.bytes, &bob)).pop().expect("the 200 is forwarded");
             alice.routes = record_routes(&ok.bytes).into_iter().rev().collect();
             assert_eq!(send(&mut bed, "ACK", 1, &alice, &bob), addr("192.168.1.7:5060"), "{forward:?}");
         }
@@ -133,7 +137,7 @@ fn a_source_alone_is_no_registration() {
 }
 
 #[test]
-fn a_member_hangs_up_where_its_caller_has_registered() {
+fn a_bye_of_a_member_reaches_the_registered_source() {
     for service in [Service::Balance, Service::HOPS] {
         for (user, expected) in [("alice", ALICE), ("carol", "192.168.1.8:5060")] {
             let (mut alice, mut pbx) = (alice(), side(MEMBER, "bob", MEMBER));
@@ -147,7 +151,7 @@ fn a_member_hangs_up_where_its_caller_has_registered() {
 
 /// A call that has lasted too long ends with a BYE of this proxy to both sides.
 #[test]
-fn our_own_bye_reaches_them_too() {
+fn a_bye_of_this_proxy_reaches_both_sides() {
     let (mut alice, mut bob) = (alice(), bob());
     let mut bed = bed(Forward::Dialog, &[("alice", &alice), ("bob", &bob)]);
     begin(&mut bed, "bob", &mut alice, &mut bob);
@@ -161,7 +165,7 @@ fn our_own_bye_reaches_them_too() {
 
 /// A call goes on without an answer of the store, like one of a caller that has not registered.
 #[test]
-fn a_silent_store_holds_up_a_call_for_a_while() {
+fn a_silent_store_delays_a_call_for_a_limited_time() {
     let mut bed = bed(Forward::Transaction, &[]);
     let invite = Req { contact: alice().contact, ..call("c", "pbx", addr(ALICE)) };
     assert_eq!(bed.arrive(addr(ALICE), &invite.bytes()), []);

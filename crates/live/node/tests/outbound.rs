@@ -33,7 +33,7 @@ fn a_node_calls_out() {
 }
 
 #[test]
-fn a_node_calls_nobody() {
+fn a_node_calls_an_unreachable_target() {
     let mut bed = Bed::new(Site::plain());
     let node = addr(bed.site.nodes[0].0);
     for uri in ["tel:+1", "sip:carol@0.0.0.0", "sip:224.0.0.1", "sip:255.255.255.255", "sip:[::1]"] {
@@ -42,7 +42,7 @@ fn a_node_calls_nobody() {
         assert_eq!((sent.to, sent.status()), (node, 502), "{uri}");
         bed.assert_idle();
     }
-    assert_eq!(bed.shard.balancer().counts(), balance::TableCounts::default(), "nothing began");
+    assert_eq!(bed.shard.balancer().counts(), balance::TableCounts::default(), "no session was created");
 }
 
 #[test]
@@ -54,8 +54,8 @@ fn a_node_calls_a_name() {
     bed.dropped(0, node, &invite.bytes(), "unresolved");
     bed.dropped(0, node, &invite.bytes(), "unresolved");
     let asked = name("example.com", Some(5080));
-    assert_eq!(bed.events, [ShardEvent::LookUp(asked.clone())], "asked for once");
-    assert_eq!(bed.shard.balancer().counts(), balance::TableCounts::default(), "nothing began");
+    assert_eq!(bed.events, [ShardEvent::LookUp(asked.clone())], "the name is looked up once");
+    assert_eq!(bed.shard.balancer().counts(), balance::TableCounts::default(), "no session was created");
     // The listener is of IPv4, so the other address is useless.
     bed.input(ShardInput::Name { name: &asked, answer: &found(&["[2001:db8::7]:5080", "127.0.7.7:5080"]) });
     let first = bed.one(0, node, &invite.bytes());
@@ -63,12 +63,12 @@ fn a_node_calls_a_name() {
     assert_eq!(bed.load().calls, 1);
     // A stale address is used until a new one is known.
     bed.now += Duration::from_secs(31);
-    assert_eq!(bed.one(0, node, &invite.bytes()), first, "a repetition goes the same way");
+    assert_eq!(bed.one(0, node, &invite.bytes()), first, "a retransmission goes the same way");
     assert_eq!(bed.events[1..], [ShardEvent::LookUp(asked)]);
 }
 
 #[test]
-fn a_name_that_does_not_exist_or_leads_nowhere() {
+fn an_unknown_or_unreachable_name_is_refused() {
     let mut bed = Bed::new(Site::plain());
     let node = addr(bed.site.nodes[0].0);
     let answers = [&[][..], &["0.0.0.0:5060"], &["224.0.0.1:5060", "[::1]:5060"]];
@@ -84,7 +84,7 @@ fn a_name_that_does_not_exist_or_leads_nowhere() {
 }
 
 #[test]
-fn only_a_node_can_have_a_name_asked_for() {
+fn only_a_node_can_cause_a_look_up() {
     let mut bed = Bed::new(Site::plain());
     let client = addr("127.0.9.9:5060");
     let invite = Req { uri: "sip:carol@example.com".to_owned(), ..Req::new("INVITE", "stranger", client) };
@@ -94,7 +94,7 @@ fn only_a_node_can_have_a_name_asked_for() {
 }
 
 #[test]
-fn a_callee_with_a_name_is_hung_up_on() {
+fn a_bye_reaches_a_callee_with_a_host_name() {
     let mut bed = Bed::new(Site::plain());
     let client = addr("127.0.9.9:5060");
     let call = Dialog::inbound(&mut bed, "named", client, 0);
@@ -105,7 +105,7 @@ fn a_callee_with_a_name_is_hung_up_on() {
 }
 
 #[test]
-fn a_node_that_hangs_up_on_nobody_has_done_with_the_call() {
+fn an_undeliverable_bye_of_a_node_ends_its_call() {
     let mut bed = Bed::new(Site::plain());
     for (call_id, answers) in [("silent", None), ("nowhere", Some(found(&[])))] {
         let call = Dialog::inbound(&mut bed, call_id, addr("127.0.9.9:5060"), 0);

@@ -26,14 +26,14 @@ fn refusal(bed: &mut ProxyBed, millis: u64, request: &Req) -> Option<u16> {
 }
 
 #[test]
-fn a_new_request_that_has_waited_too_long_is_refused_and_reaches_nobody() {
+fn a_new_request_that_waited_too_long_is_refused() {
     for service in SERVICES {
         let mut bed = ProxyBed::plain().with_mode(service);
         waited(&mut bed, ms(63));
         let invite = Req::new("INVITE", "call", client());
         let refusal = bed.one(client(), &invite.bytes());
         assert_eq!((refusal.to, refusal.status()), (client(), 503), "{service:?}");
-        assert!(refusal.message().header("Retry-After").is_none(), "it speaks of this request alone");
+        assert!(refusal.message().header("Retry-After").is_none(), "the refusal concerns only this request");
         let tag = testkit::tag(&refusal.bytes, "To");
         let ack = invite.same_branch("ACK", tag.as_deref());
         assert!(bed.receive(0, client(), &ack.bytes()).is_empty(), "{service:?}: its ACK ends here");
@@ -41,7 +41,11 @@ fn a_new_request_that_has_waited_too_long_is_refused_and_reaches_nobody() {
         assert_eq!(bed.shard.tickets().given(), 0, "a refused request has no ticket");
         waited(&mut bed, ms(0));
         let copy = bed.one(client(), &invite.bytes());
-        assert_eq!((copy.to, copy.status()), (client(), 503), "{service:?}: its caller has no call any more");
+        assert_eq!(
+            (copy.to, copy.status()),
+            (client(), 503),
+            "{service:?}: its caller has given up the call"
+        );
         bed.invite(&Req::new("INVITE", "another", client()));
         assert_eq!(bed.shard.tickets().given(), 1, "{service:?}: calm again");
         bed.shard.audit().expect("leases and tickets agree");
@@ -50,7 +54,7 @@ fn a_new_request_that_has_waited_too_long_is_refused_and_reaches_nobody() {
 
 /// Requests of a source above its limit do not cause refusals of other sources.
 #[test]
-fn a_source_beyond_its_limit_is_refused_before_the_law_counts() {
+fn a_source_above_its_limit_is_refused_before_overload_control() {
     let mut bed = ProxyBed::plain().with_mode(Service::Balance);
     bed.set(|setup| setup.settings.rates = RateSettings { refusal: AccessRefusal::Forbidden, ..rate(0, 1) });
     waited(&mut bed, ms(63));
@@ -78,18 +82,18 @@ fn short_waits_of_other_classes_do_not_end_the_law() {
         wait(MessageClass::Probe, 1);
     }
     assert!(wait(MessageClass::NewInvite, 80) < 0.1, "the law is in force");
-    assert!(wait(MessageClass::Priority, 1) > 0.9, "an emergency call goes by its own wait");
+    assert!(wait(MessageClass::Priority, 1) > 0.9, "an emergency call is judged by its own wait");
 }
 
 #[test]
-fn what_belongs_to_a_call_is_never_refused() {
+fn requests_of_a_call_are_never_refused() {
     for service in SERVICES {
         let mut bed = ProxyBed::plain().with_mode(service);
         let call = bed.call("call");
         let ringing = Req::new("INVITE", "ringing", client());
         let at_hop = bed.invite(&ringing);
-        for (what, request) in [
-            ("a repetition", ringing.clone()),
+        for (case, request) in [
+            ("a retransmission", ringing.clone()),
             ("a re-INVITE", call.by_caller("INVITE", 2)),
             ("an ACK", call.by_caller("ACK", 2)),
             ("an OPTIONS within the dialog", call.by_caller("OPTIONS", 3)),
@@ -97,7 +101,7 @@ fn what_belongs_to_a_call_is_never_refused() {
             ("a CANCEL", ringing.same_branch("CANCEL", None)),
         ] {
             let status = refusal(&mut bed, 60_000, &request).filter(|status| *status != 200);
-            assert_eq!(status, None, "{service:?}: {what}");
+            assert_eq!(status, None, "{service:?}: {case}");
         }
         waited(&mut bed, ms(60_000));
         let back = respond(&mut bed, &at_hop, 487);
@@ -111,14 +115,17 @@ fn explain_names_the_law_and_the_wait() {
     let mut bed = ProxyBed::plain().with_mode(Service::Balance);
     let invite = Req::new("INVITE", "call", client()).bytes();
     waited(&mut bed, ms(63));
-    let why = bed.explain(client(), &invite).expect_err("it would be refused");
-    assert!(why.contains("as 100 % of new requests now: law `delay`") && why.contains("wait 63 ms"), "{why}");
+    let why = bed.explain(client(), &invite).expect_err("the INVITE is refused");
+    assert!(
+        why.contains("as 100 % of new requests now: controller `delay`") && why.contains("wait 63 ms"),
+        "{why}"
+    );
     bed.now += Duration::from_millis(63);
-    bed.explain(client(), &invite).expect("what waited has been read by then");
+    bed.explain(client(), &invite).expect("the wait is over by then");
 }
 
 #[test]
-fn between_the_two_waits_a_share_is_taken() {
+fn between_both_waits_a_share_is_admitted() {
     let mut bed = ProxyBed::plain().with_mode(Service::Balance);
     let mut taken = |millis| {
         let call = |at: &u32| Req::new("INVITE", &format!("{millis}-{at}"), client());
@@ -129,13 +136,13 @@ fn between_the_two_waits_a_share_is_taken() {
 }
 
 #[test]
-fn an_emergency_call_has_twice_the_room_and_so_has_priority_of_neighbours_alone() {
+fn emergency_calls_and_priority_of_neighbours_wait_twice_as_long() {
     let mut bed = ProxyBed::plain().with_mode(STATELESS);
     let sos = |call| Req { uri: "urn:service:sos.fire".to_owned(), ..Req::new("INVITE", call, client()) };
     assert_eq!(refusal(&mut bed, 62, &sos("1")), None);
     assert_eq!(refusal(&mut bed, 125, &sos("2")), Some(503));
     let first = |call| Req::new("INVITE", call, client()).with("Resource-Priority", "ets.0");
-    assert_eq!(refusal(&mut bed, 63, &first("3")), Some(503), "a stranger may write what he likes");
+    assert_eq!(refusal(&mut bed, 63, &first("3")), Some(503), "the priority of other senders does not count");
     let neighbours = Box::new([Network::host(client().ip())]);
     bed.set(|setup| setup.settings.overload.neighbours = neighbours);
     assert_eq!(refusal(&mut bed, 62, &first("4")), None);
@@ -145,7 +152,7 @@ fn an_emergency_call_has_twice_the_room_and_so_has_priority_of_neighbours_alone(
 }
 
 #[test]
-fn an_emergency_call_that_is_late_is_served_where_the_law_allows() {
+fn a_late_emergency_call_is_served_if_the_controller_allows() {
     let mut bed = ProxyBed::plain().with_mode(STATELESS);
     // A law that uses the load of the thread, which is zero here, so only the rules of the queue refuse.
     bed.set(|setup| {

@@ -19,7 +19,7 @@ fn requests_in_progress_are_known_by_their_call() {
     assert!(known(&bed).contains(&key));
     let ringing = answer(&at_hop.bytes, addr(PROXY), 180, addr(HOPS[0]));
     assert!(!bed.shard.is_stray(&ringing) && !bed.shard.is_stray(&at_hop.bytes[..300]));
-    assert!(Bed::plain().shard.is_stray(&ringing), "another process");
+    assert!(Bed::plain().shard.is_stray(&ringing), "a transaction of another process");
     respond(&mut bed, &at_hop, 486);
     bed.assert_forgets();
     assert_eq!(known(&bed), []);
@@ -58,7 +58,7 @@ fn a_call_from_invite_to_bye() {
     let bye = bed.one(client(), &call.by_caller("BYE", 2).bytes());
     assert_eq!((bye.to, bye.message().record_routes().count()), (contact, 0));
     let again = call.by_caller("BYE", 2).bytes();
-    assert_eq!(bed.receive(0, client(), &again), [], "a repetition is absorbed");
+    assert_eq!(bed.receive(0, client(), &again), [], "a retransmission is absorbed");
     let ok = answered(&mut bed, &bye, 200);
     assert_eq!((ok.to, ok.status()), (client(), 200));
     assert_eq!(bed.one(client(), &again), ok);
@@ -79,7 +79,7 @@ fn a_cancel_of_a_request_other_than_invite_is_answered_and_changes_nothing() {
         let answer_to_cancel = bed.one(client(), &cancel.bytes());
         assert_eq!((answer_to_cancel.to, answer_to_cancel.status()), (client(), 200), "{method}");
         assert_eq!(answer_to_cancel.message().cseq().method, Method::Cancel);
-        assert_eq!(bed.one(client(), &cancel.bytes()), answer_to_cancel, "as often as it comes");
+        assert_eq!(bed.one(client(), &cancel.bytes()), answer_to_cancel, "each copy gets the same response");
         // Another hop gets the request all the same, and its response goes back.
         let unavailable = answer(&at_hop.bytes, addr(PROXY), 503, at_hop.to);
         let at_other = bed.one(at_hop.to, &unavailable);
@@ -133,7 +133,7 @@ fn branches_cannot_be_guessed_and_strays_are_dropped() {
 
 /// A Route leads elsewhere only for dialogs through this proxy.
 #[test]
-fn strangers_cannot_choose_where_it_sends() {
+fn strangers_cannot_choose_the_target() {
     let mut bed = Bed::plain();
     let victim =
         || Req { routes: vec!["<sip:127.0.8.8:5060;lr>".to_owned()], ..Req::new("OPTIONS", "x", client()) };
@@ -156,7 +156,7 @@ fn strangers_cannot_choose_where_it_sends() {
 /// A call goes to one hop, calls to all of them. ICMP errors, by their quotation, and 503 lead to the other. All shards
 /// learn of the failure.
 #[test]
-fn a_failed_hop_is_passed_by() {
+fn a_failed_hop_is_skipped() {
     let mut bed = Bed::two_hops();
     let invite = |n: usize| Req::new("INVITE", &format!("call{n}"), client());
     let calls: Vec<_> = (0..20).map(|n| bed.invite(&invite(n))).collect();
@@ -171,16 +171,19 @@ fn a_failed_hop_is_passed_by() {
     bed.events.retain(|event| matches!(event, ShardEvent::Sign(Sign::Unreachable { .. })));
     assert_eq!(bed.events, [ShardEvent::Sign(Sign::Unreachable { slot, until })], "once");
     let nodes = bed.shard.balancer().nodes().to_vec();
-    let mut told = Bed::two_hops();
-    told.set(|setup| setup.nodes = nodes.into());
-    for bed in [&mut bed, &mut told] {
-        assert!((20..40).all(|n| bed.invite(&invite(n)).to == other), "it rests");
+    let mut informed = Bed::two_hops();
+    informed.set(|setup| setup.nodes = nodes.into());
+    for bed in [&mut bed, &mut informed] {
+        assert!((20..40).all(|n| bed.invite(&invite(n)).to == other), "the failed hop is paused");
         assert_eq!(bed.resting(), [dead]);
         bed.wait(Duration::from_secs(33));
-        assert!((40..60).any(|n| bed.invite(&invite(n)).to == dead), "and comes back");
+        assert!(
+            (40..60).any(|n| bed.invite(&invite(n)).to == dead),
+            "the failed hop is used again after its pause"
+        );
         bed.assert_forgets();
     }
-    assert!(!told.events.iter().any(|event| matches!(event, ShardEvent::Sign(Sign::Unreachable { .. }))));
+    assert!(!informed.events.iter().any(|event| matches!(event, ShardEvent::Sign(Sign::Unreachable { .. }))));
 }
 
 /// An ICMP error with an unknown branch has no effect. A receiver of a request knows its branch, which counts only for
@@ -189,7 +192,7 @@ fn a_failed_hop_is_passed_by() {
 fn a_forged_icmp_error_does_nothing() {
     let mut bed = Bed::two_hops();
     let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
-    let other = addr(HOPS.into_iter().find(|&hop| addr(hop) != at_hop.to).expect("there are two"));
+    let other = addr(HOPS.into_iter().find(|&hop| addr(hop) != at_hop.to).expect("there are two hops"));
     let branch = String::from_utf8(at_hop.branch()).unwrap();
     let last = if branch.ends_with('0') { "g" } else { "0" };
     let forged = replaced(&at_hop.bytes, &branch, &format!("{}{last}", &branch[..branch.len() - 1]));
@@ -223,7 +226,7 @@ fn a_response_goes_where_its_request_came_from() {
 
 /// A `maddr` that is no address is ignored: the response goes to the source of the request.
 #[test]
-fn a_response_to_a_via_that_leads_nowhere() {
+fn a_response_to_a_via_without_an_address() {
     let mut bed = Bed::plain();
     let request = Req::new("INVITE", "call", client()).bytes();
     let request = replaced(&request, ";rport", ";maddr=nowhere.example");
@@ -231,26 +234,26 @@ fn a_response_to_a_via_that_leads_nowhere() {
     let challenge = [("Proxy-Authenticate", "Digest realm=\"r\", nonce=\"n\"")];
     let response = answer_with(&at_hop.bytes, addr(PROXY), 407, addr(HOPS[0]), &challenge);
     let sent = bed.receive(0, addr(HOPS[0]), &response);
-    let back = sent.iter().find(|sent| sent.to == client()).expect("it goes back");
+    let back = sent.iter().find(|sent| sent.to == client()).expect("the response is forwarded");
     assert_eq!((back.status(), back.message().header("Proxy-Authenticate").is_some()), (407, true));
 }
 
 /// RFC 3261 §8.1.1.3: From MUST have a tag, which RFC 2543 callers omit. The sides of a dialog without it cannot be
 /// told apart, so it gets no Record-Route, and its requests do not pass this proxy.
 #[test]
-fn what_begins_a_dialog_without_a_from_tag_is_not_recorded() {
+fn a_dialog_without_a_from_tag_gets_no_record_route() {
     for mode in [Service::HOPS, STATELESS] {
         for method in ["INVITE", "SUBSCRIBE", "REFER", "OPTIONS", "ACK"] {
             let mut bed = Bed::plain().with_mode(mode);
             let request = Req { from_tag: String::new(), ..Req::new(method, "old", client()) };
-            let at_hop = bed.receive(0, client(), &request.bytes()).pop().expect("it goes on");
+            let at_hop = bed.receive(0, client(), &request.bytes()).pop().expect("the request is forwarded");
             assert_eq!((at_hop.to, record_routes(&at_hop.bytes).len()), (addr(HOPS[0]), 0), "{method}");
             assert!(at_hop.message().from_tag().is_none());
             if method == "INVITE" {
                 let ok = answered(&mut bed, &at_hop, 200);
                 assert_eq!((ok.to, ok.status(), record_routes(&ok.bytes).len()), (client(), 200, 0));
                 let is_warned = |event: &ShardEvent| matches!(event, ShardEvent::NoRecordRoute(_));
-                assert!(!bed.events.iter().any(is_warned), "nothing of ours is missing");
+                assert!(!bed.events.iter().any(is_warned), "no Record-Route of this proxy is missing");
             }
             bed.assert_forgets();
         }
@@ -259,7 +262,7 @@ fn what_begins_a_dialog_without_a_from_tag_is_not_recorded() {
 
 /// If the end of a call must be recognised, its INVITE without a From tag is refused.
 #[test]
-fn what_is_counted_needs_a_from_tag() {
+fn a_counted_call_needs_a_from_tag() {
     let counted = Service::Proxy { spread: Spread::Counted, record_route: true };
     let kept = Service::Calls(Spread::Found);
     for mode in [counted, kept] {
@@ -290,7 +293,7 @@ fn a_loop_across_a_change_of_key() {
 }
 
 #[test]
-fn what_is_invalid_is_refused_statelessly() {
+fn invalid_requests_are_refused_statelessly() {
     for mode in [Service::HOPS, STATELESS] {
         let mut bed = Bed::plain().with_mode(mode);
         let new = |call: &str| Req::new("INVITE", call, client());
@@ -313,7 +316,7 @@ fn what_is_invalid_is_refused_statelessly() {
 }
 
 #[test]
-fn a_full_proxy_refuses_what_is_new() {
+fn a_full_proxy_refuses_new_requests() {
     let mut bed = Bed::plain();
     bed.set(|setup| setup.settings.limits = ProxyLimits { transactions: 2, ..LIMITS });
     let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
@@ -326,7 +329,7 @@ fn a_full_proxy_refuses_what_is_new() {
 
 /// A To tag is easy to invent: 50 MESSAGEs with one must not block a valid BYE.
 #[test]
-fn the_reserve_is_for_requests_whose_token_holds() {
+fn the_reserve_is_for_requests_with_a_valid_token() {
     let mut bed = Bed::plain();
     let calls: Vec<_> = (0..4).map(|n| bed.call(&format!("call-{n}"))).collect();
     bed.set(|setup| setup.settings.limits = ProxyLimits { transactions: 16, ..LIMITS });
@@ -365,18 +368,14 @@ fn one_call_cannot_fill_the_reserve() {
         assert_eq!(bed.one(client(), &call.by_caller("BYE", 2).bytes()).to, call.callee.at);
     }
     bed.wait(Duration::from_secs(65));
-    assert_eq!(
-        bed.one(client(), &reinvite.bytes()).status(),
-        503,
-        "a late copy, whose 200 nobody would acknowledge"
-    );
+    assert_eq!(bed.one(client(), &reinvite.bytes()).status(), 503, "a late copy, whose 200 would get no ACK");
     assert_eq!(bed.one(client(), &calls[0].by_caller("BYE", 52).bytes()).to, calls[0].callee.at);
     bed.assert_forgets();
 }
 
 /// OPTIONS to the proxy is answered by it; OPTIONS to an element behind is forwarded.
 #[test]
-fn options_about_itself_are_answered() {
+fn options_to_the_proxy_are_answered() {
     let options = |uri: &str, call: &str| Req { uri: uri.to_owned(), ..Req::new("OPTIONS", call, client()) };
     let itself = [format!("sip:{PROXY}"), "sip:proxy.example".to_owned()];
     let mut stateless = Bed::plain().with_mode(STATELESS);
@@ -402,7 +401,7 @@ fn options_about_itself_are_answered() {
     assert_eq!(
         bed.one(client(), &options(&itself[0], "full").bytes()).status(),
         503,
-        "as an INVITE would fare"
+        "an INVITE would be refused, too"
     );
     bed.set(|setup| setup.settings.limits = LIMITS);
     bed.set(|setup| testbed::set_members(setup, &[]));

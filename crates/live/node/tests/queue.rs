@@ -59,11 +59,11 @@ fn waiting(bed: &Bed) -> usize {
 
 fn capacity(bed: &Bed, slot: u16) -> f64 {
     let report = queue_report(bed);
-    report.members.iter().find(|member| member.slot == Slot(slot)).expect("it is a member").capacity
+    report.members.iter().find(|member| member.slot == Slot(slot)).expect("the slot is of a member").capacity
 }
 
 #[test]
-fn a_call_that_nobody_has_room_for_waits_until_somebody_has() {
+fn a_call_waits_until_a_member_has_room() {
     let mut bed = bed();
     let sent = calls(&mut bed, 5);
     let members: Vec<_> = sent.iter().map(|sent| sent.first().map(|sent| bed.slot(sent.to))).collect();
@@ -78,7 +78,7 @@ fn a_call_that_nobody_has_room_for_waits_until_somebody_has() {
 }
 
 #[test]
-fn what_belongs_to_a_call_does_not_wait() {
+fn requests_of_a_call_do_not_wait() {
     let mut bed = bed();
     let call = Dialog::inbound(&mut bed, "call", client(), 0);
     calls(&mut bed, 4);
@@ -92,7 +92,7 @@ fn what_belongs_to_a_call_does_not_wait() {
 }
 
 #[test]
-fn copies_of_what_waits_go_no_further() {
+fn copies_of_waiting_calls_are_absorbed() {
     let mut bed = bed();
     calls(&mut bed, 4);
     assert_eq!(receive(&mut bed, &invite("call3")), []);
@@ -120,7 +120,7 @@ fn a_cancelled_call_is_answered_and_not_delivered() {
 
 /// An ICMP error quotes the lost message, which no other sender has seen.
 #[test]
-fn a_caller_that_is_gone_gets_no_member() {
+fn a_call_of_an_unreachable_caller_is_dropped() {
     let mut bed = with_transactions(bed());
     set(&mut bed, queue_with_bound(1.0, Duration::from_secs(5)));
     let trying = calls(&mut bed, 4).remove(3).remove(0);
@@ -129,8 +129,8 @@ fn a_caller_that_is_gone_gets_no_member() {
         waiting(bed)
     };
     let other = String::from_utf8(trying.bytes.clone()).expect("text").replace("call3", "call9");
-    assert_eq!(lost(&mut bed, trying.to, other.as_bytes()), 1, "of another call");
-    assert_eq!(lost(&mut bed, addr("127.0.9.2:6000"), &trying.bytes), 1, "of somebody else");
+    assert_eq!(lost(&mut bed, trying.to, other.as_bytes()), 1, "an error about another call");
+    assert_eq!(lost(&mut bed, addr("127.0.9.2:6000"), &trying.bytes), 1, "an error from another address");
     assert_eq!(lost(&mut bed, trying.to, &trying.bytes), 0);
     let sent = bed.wait(Duration::from_secs(5));
     assert!(sent.iter().all(|sent| sent.message().call_id() != b"call3"), "{sent:#?}");
@@ -138,7 +138,7 @@ fn a_caller_that_is_gone_gets_no_member() {
 
 /// The Via sends the 100 to another port than the INVITE's source: the ICMP error comes from there.
 #[test]
-fn a_caller_is_gone_where_its_responses_go() {
+fn reachability_is_judged_at_the_response_address() {
     let mut bed = with_transactions(bed());
     set(&mut bed, queue_with_bound(1.0, Duration::from_secs(5)));
     calls(&mut bed, 3);
@@ -146,13 +146,13 @@ fn a_caller_is_gone_where_its_responses_go() {
     let trying = bed.one(0, client(), &invite.bytes());
     assert_eq!((trying.status(), trying.to), (100, addr("127.0.9.1:7000")));
     bed.unreachable(client(), &trying.bytes);
-    assert_eq!(waiting(&bed), 1, "of somebody else");
+    assert_eq!(waiting(&bed), 1, "an error from another address");
     bed.unreachable(trying.to, &trying.bytes);
     assert_eq!(waiting(&bed), 0);
 }
 
 #[test]
-fn nothing_waits_longer_than_it_may() {
+fn no_call_waits_longer_than_its_limit() {
     let mut bed = bed();
     let mut setup = queue(1.0);
     set(&mut bed, setup.clone());
@@ -160,8 +160,10 @@ fn nothing_waits_longer_than_it_may() {
     assert_eq!(bed.wait(ms(249)), []);
     let sent = bed.wait(ms(1));
     assert_eq!((sent.len(), sent[0].status(), sent[0].to), (1, 503, client()));
-    let retry_after: u32 =
-        testkit::value(&sent[0].bytes, "Retry-After").expect("it says when").parse().expect("a number");
+    let retry_after: u32 = testkit::value(&sent[0].bytes, "Retry-After")
+        .expect("the refusal has a Retry-After")
+        .parse()
+        .expect("a number");
     assert!((5..=15).contains(&retry_after), "{retry_after}");
     // Its ACK ends here.
     let tag = String::from_utf8(sent[0].message().to_tag().expect("a tag").to_vec()).expect("text");
@@ -177,7 +179,7 @@ fn nothing_waits_longer_than_it_may() {
 
 /// A caller that got a 100 sends no copies, so a lost response would leave it without any.
 #[test]
-fn what_was_told_to_wait_is_answered_until_the_ack() {
+fn a_call_with_a_100_is_answered_until_the_ack() {
     for is_cancelled in [false, true] {
         let mut bed = with_transactions(bed());
         set(&mut bed, queue_with_bound(1.0, Duration::from_millis(700)));
@@ -234,7 +236,7 @@ fn long_messages_do_not_fill_the_memory() {
 }
 
 #[test]
-fn who_may_wait_for_long_is_told() {
+fn a_caller_that_may_wait_long_gets_a_100() {
     let mut bed = bed();
     set(&mut bed, queue_with_bound(1.0, Duration::from_secs(2)));
     let sent = calls(&mut bed, 4).remove(3);
@@ -245,7 +247,7 @@ fn who_may_wait_for_long_is_told() {
 }
 
 #[test]
-fn a_dead_member_pulls_nothing_and_one_that_is_back_does() {
+fn only_live_members_pull_calls() {
     let mut bed = bed();
     bed.port_closed(1);
     bed.port_closed(2);
@@ -256,14 +258,14 @@ fn a_dead_member_pulls_nothing_and_one_that_is_back_does() {
 }
 
 #[test]
-fn where_nobody_takes_calls_none_waits() {
+fn without_members_no_call_waits() {
     let mut bed = bed();
     (0..3).for_each(|slot| bed.port_closed(slot));
     assert_eq!(bed.one(0, client(), &invite("call")).status(), 503);
 }
 
 #[test]
-fn a_member_gets_what_it_has_announced() {
+fn a_member_gets_calls_by_its_announced_capacity() {
     let mut bed = Bed::new(Site::plain());
     set(&mut bed, queue_of(100.0, CapacitySource::Announced));
     calls(&mut bed, 1);
@@ -330,7 +332,7 @@ fn carry(bed: &mut Bed, seconds: usize, first_takes: Duration) -> usize {
 /// Measured capacities outlive a reload, and are passed to another process in its place. With the initial capacities,
 /// calls would be refused.
 #[test]
-fn what_members_have_shown_outlives_the_queue() {
+fn measured_capacities_outlive_the_queue() {
     let mut bed = Bed::new(Site::plain());
     let mut setup = queue_of(34.0, CapacitySource::Responses);
     setup.capacity.threshold = ms(10);
@@ -360,12 +362,12 @@ fn what_members_have_shown_outlives_the_queue() {
     assert_eq!(report.members.len(), 2);
     other.set_members(&[0, 1, 2]);
     other.one(0, client(), &invite("fifth"));
-    assert!(capacity(&other, 2) < shown[2], "it begins anew");
+    assert!(capacity(&other, 2) < shown[2], "the member starts with the initial capacity");
 }
 
 /// Waiting calls were admitted before the stop.
 #[test]
-fn what_waits_before_a_stop_has_its_turn() {
+fn calls_that_wait_before_a_stop_are_served() {
     for mut bed in [bed(), with_transactions(bed())] {
         set(&mut bed, queue_with_bound(10.0, Duration::from_secs(5)));
         calls(&mut bed, 5);
@@ -380,7 +382,7 @@ fn what_waits_before_a_stop_has_its_turn() {
 
 /// The monitors of all members fail, and the members work as before.
 #[test]
-fn monitors_that_fall_silent_cost_no_calls() {
+fn silent_monitors_cause_no_refusals() {
     for was_heard in [true, false] {
         let mut bed = Bed::new(Site::plain());
         let mut setup = queue_of(60.0, CapacitySource::Announced);
@@ -414,7 +416,7 @@ fn a_slow_member_whose_monitor_is_silent_gets_less() {
 }
 
 #[test]
-fn another_pool_in_the_file_leaves_the_calls_that_wait_where_they_are() {
+fn a_new_pool_in_the_file_keeps_waiting_calls() {
     let mut bed = bed();
     calls(&mut bed, 5);
     let before = bed.shard.queue_reports()[0].clone().expect("a queue");
@@ -449,8 +451,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Each INVITE goes to a member once, or is answered, or is dropped by a queue that drops silently; and no state is
-    /// left at the end. With transactions it may also go to others after a member that leaves it unanswered.
+    /// Each INVITE goes to a member once, or is answered, or is dropped by a queue that drops silently. No state is
+    /// left at the end. With transactions an INVITE may also go to others after a member that leaves it unanswered.
     #[test]
     fn no_call_is_lost_or_delivered_twice(
         keeps_transactions in any::<bool>(),

@@ -41,13 +41,13 @@ fn a_call_with_credentials_waits_for_room() {
 
 /// A member that asks for credentials gets them, whatever room it has.
 #[test]
-fn what_a_member_asks_for_goes_there_at_once() {
+fn a_request_challenged_by_a_member_goes_there_at_once() {
     let (mut bed, alice) = (bed(), addr(ALICE));
     let request = call("call", "carol", alice);
     let challenged = bed.one(alice, &request.bytes());
     let invite = authorized(&challenged, ("alice", PASSWORD), &request);
     let sent = bed.receive(alice, &invite.bytes());
-    let at_member = sent.iter().find(|sent| sent.to != alice).expect("the first has room");
+    let at_member = sent.iter().find(|sent| sent.to != alice).expect("the first call has room");
     bed.receive(at_member.to, &answer(&at_member.bytes, addr(PROXY), 401, at_member.to));
     // Other calls use up the room of both.
     for number in 0..5 {

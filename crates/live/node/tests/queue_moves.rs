@@ -84,7 +84,7 @@ fn finish(mut bed: Bed, at_member: &Sent, ok: &Sent) {
 
 fn nothing_is_left(mut bed: Bed) {
     bed.wait(Duration::from_secs(100));
-    let report = bed.shard.proxy_report().expect("it keeps transactions");
+    let report = bed.shard.proxy_report().expect("the pool keeps transactions");
     assert_eq!((report.transactions, report.unanswered, report.memory), (0, 0, 0));
     bed.assert_idle();
     bed.assert_forgets();
@@ -112,7 +112,7 @@ fn a_stalled_members_call_is_answered_by_another_one() {
 }
 
 #[test]
-fn the_first_one_answers_after_all_and_the_call_is_its_own() {
+fn a_late_answer_of_the_first_member_wins_the_call() {
     let mut bed = bed();
     let (first, second) = moved(&mut bed);
     assert_eq!(statuses(&answered(&mut bed, &first, 180)), [180]);
@@ -146,7 +146,7 @@ fn the_call_counts_with_the_first_2xx() {
 
 /// Other calls may have reached its limit of calls since.
 #[test]
-fn the_first_one_has_its_place_whatever_its_limit_is() {
+fn the_first_member_keeps_its_call_above_its_limit() {
     let mut bed = bed_of(MODE, setup(100.0, CapacitySource::Fixed));
     bed.set_members(&[0, 1]);
     let (first, second) = moved(&mut bed);
@@ -162,7 +162,7 @@ fn the_first_one_has_its_place_whatever_its_limit_is() {
 
 /// A missing member is not searched for every few milliseconds.
 #[test]
-fn a_member_on_trial_gets_no_call_that_moves_and_is_looked_for_less_and_less_often() {
+fn a_half_open_member_gets_no_moved_call() {
     let mut bed = bed();
     bed.set_members(&[0, 1]);
     bed.probed(1, false);
@@ -179,7 +179,7 @@ fn a_member_on_trial_gets_no_call_that_moves_and_is_looked_for_less_and_less_oft
 
 /// A member that answers nothing at all is reported, although others have its calls.
 #[test]
-fn who_answers_nothing_at_all_is_noted() {
+fn a_member_that_answers_nothing_is_reported() {
     let mut bed = bed();
     let (first, second) = moved(&mut bed);
     let ok = answered(&mut bed, &second, 200).remove(0);
@@ -201,7 +201,7 @@ fn who_answers_nothing_at_all_is_noted() {
 /// The call was cancelled while both members were silent. It stays cancelled at the member that answers, even if the
 /// second one has refused it before or after.
 #[test]
-fn what_is_cancelled_stays_so_with_whoever_answers() {
+fn a_cancelled_call_stays_cancelled_at_every_member() {
     for (first_answers, refused) in
         [(true, None), (false, None), (true, Some("before")), (true, Some("after"))]
     {
@@ -359,7 +359,7 @@ proptest! {
     /// With any responses, cancellations, losses and delays, each caller gets a final response. An established call
     /// counts with the member of the first 2xx, a failed one counts nowhere. No state is left after all BYEs.
     #[test]
-    fn each_call_counts_where_it_is(steps in prop::collection::vec(step(), 1..60), capacity in 2.0..100.0_f64) {
+    fn each_call_counts_at_its_member(steps in prop::collection::vec(step(), 1..60), capacity in 2.0..100.0_f64) {
         let mut bed = bed_of(MODE, setup(capacity, CapacitySource::Responses));
         let (mut seen, mut called) = (Seen::default(), BTreeSet::new());
         for step in steps {

@@ -32,18 +32,18 @@ fn unanswered(bed: &Bed) -> [usize; 3] {
 
 /// A call that does not reach its member does not count as unanswered by it.
 #[test]
-fn a_call_that_could_not_be_sent_is_given_back() {
+fn an_undelivered_call_does_not_count_as_unanswered() {
     let mut bed = bed(MemberChoice::IndexPacking, 300.0);
     let first = call(&mut bed, &number(1)).remove(0);
     assert_eq!((bed.slot(first.to), unanswered(&bed)), (0, [1, 0, 0]));
     let second = requests(&bed.unreachable(first.to, &first.bytes), Method::Invite).remove(0);
     assert_ne!(second.to, first.to);
-    assert_eq!(unanswered(&bed), [0; 3], "nor has the second one got it from the queue");
+    assert_eq!(unanswered(&bed), [0; 3], "the second member did not get it from the queue");
 }
 
 /// The response to a branch of a call with too many branches is not tracked.
 #[test]
-fn branches_that_are_too_many_for_a_session_are_given_back() {
+fn untracked_branches_do_not_count_as_unanswered() {
     let mut bed = bed(MemberChoice::MostRoom, 10_000.0);
     let first = call(&mut bed, &number(0)).remove(0);
     respond(&mut bed, &first, 486);
@@ -61,7 +61,7 @@ fn branches_that_are_too_many_for_a_session_are_given_back() {
 
 /// A call that has waited may be refused at its turn: here for lack of room for its transaction.
 #[test]
-fn a_call_that_is_refused_when_its_turn_comes_is_given_back() {
+fn a_call_refused_at_its_turn_does_not_count_as_unanswered() {
     let mut bed = bed(MemberChoice::MostRoom, 100.0);
     let given: Vec<_> = (0..6).flat_map(|at| call(&mut bed, &number(at))).collect();
     assert_eq!((given.len(), unanswered(&bed)), (3, [1; 3]), "one for each, and three wait");

@@ -95,7 +95,7 @@ fn faults_are_counted_by_their_reason() {
 }
 
 #[test]
-fn an_answer_leaves_by_a_socket_of_its_family() {
+fn a_response_leaves_by_a_socket_of_its_family() {
     let via = "SIP/2.0/UDP [::1]:6000;branch=z9hG4bK1;maddr=127.0.9.9";
     let request = Req { max_forwards: Some(0), ..Req::new("OPTIONS", "maddr", client()) }.via(via);
     let mut bed = Bed::new(Site::mixed());
@@ -173,7 +173,7 @@ fn a_request_that_our_headers_would_make_too_large() {
 
 /// A response copies From, To and Via (RFC 3261 §8.2.6.2).
 #[test]
-fn an_answer_that_no_datagram_holds() {
+fn a_response_too_long_for_a_datagram() {
     let mut bed = Bed::new(Site::plain());
     let request = |tag: &str| {
         format!(
@@ -240,7 +240,7 @@ fn a_503_pauses_the_node_at_once() {
         assert!(goes_there(&mut bed), "{header:?}");
         let is_pause = |event: &&ShardEvent| matches!(event, ShardEvent::Sign(balance::Sign::Pause { .. }));
         let pauses = bed.events.iter().filter(is_pause).count();
-        assert_eq!(pauses, 1, "the other shards are told");
+        assert_eq!(pauses, 1, "the pause is reported once to the other shards");
     }
 }
 

@@ -156,7 +156,7 @@ fn a_token_leads_nowhere_but_to_the_target_of_its_dialog() {
 
 /// The response says why, and an ACK gets none.
 #[test]
-fn what_a_token_does_not_allow_is_refused() {
+fn a_request_not_allowed_by_its_token_is_refused() {
     let mut bed = ProxyBed::plain();
     let call = bed.call("call");
     let refusal = bed.one(client(), &to_victim(call.by_caller("INFO", 2)).bytes());
@@ -176,7 +176,7 @@ fn what_a_token_does_not_allow_is_refused() {
 
 /// Only the caller knows the victim. It never sees the token that leads to its own Contact.
 #[test]
-fn a_caller_gets_no_token_that_leads_to_whom_it_named_itself() {
+fn a_caller_gets_no_token_to_its_own_contact() {
     let modes = [Service::HOPS, STATELESS];
     let statuses = [180, 183, 200, 202, 302, 404, 486, 603];
     for (status, mode) in statuses.into_iter().flat_map(|status| modes.map(|mode| (status, mode))) {
@@ -184,7 +184,7 @@ fn a_caller_gets_no_token_that_leads_to_whom_it_named_itself() {
         let invite = Req { contact: format!("sip:{VICTIM}"), ..Req::new("INVITE", "call", client()) };
         let at_hop = bed.invite(&invite);
         let sent = bed.receive(0, at_hop.to, &Resp::new(status, callee()).bytes(&at_hop.bytes));
-        let response = sent.iter().find(|sent| sent.to == client()).expect("it goes back");
+        let response = sent.iter().find(|sent| sent.to == client()).expect("the response is forwarded");
         let call = Dialog::of(&at_hop, response);
         assert_ne!(call.caller.routes, call.callee.routes, "{status}");
         let tags = [("alice", "bob"), ("bob", "alice"), ("x", "alice"), ("alice", "alice"), ("alice", "x")];
@@ -205,7 +205,7 @@ fn a_caller_gets_no_token_that_leads_to_whom_it_named_itself() {
 
 /// Two cooperating parties may name any address. The victim gets at most three times the messages that they send.
 #[test]
-fn who_was_named_and_never_heard_of_gets_few_repetitions() {
+fn an_unverified_target_gets_few_retransmissions() {
     for (method, most) in [("INFO", 3), ("OPTIONS", 3), ("INVITE", 3), ("BYE", 3), ("ACK", 1)] {
         let mut bed = ProxyBed::plain();
         let at_hop =
@@ -222,7 +222,7 @@ fn who_was_named_and_never_heard_of_gets_few_repetitions() {
 
 /// The same by an accepted target refresh.
 #[test]
-fn who_was_named_later_gets_few_repetitions_too() {
+fn an_unverified_refreshed_target_gets_few_retransmissions() {
     for named_by_caller in [true, false] {
         let mut bed = ProxyBed::plain();
         let call = bed.call("call");
@@ -241,7 +241,7 @@ fn who_was_named_later_gets_few_repetitions_too() {
 
 /// The owner of a name may change its address at any time.
 #[test]
-fn a_host_name_is_never_taken_for_heard_of() {
+fn a_host_name_never_counts_as_verified() {
     let mut bed = ProxyBed::plain();
     let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
     let transport = Transport::Udp;
@@ -265,7 +265,7 @@ fn a_host_name_is_never_taken_for_heard_of() {
 
 /// Addresses that have sent a message get all retransmissions of RFC 3261 §17.1.2.2.
 #[test]
-fn who_was_heard_of_gets_all_repetitions() {
+fn a_verified_target_gets_all_retransmissions() {
     let mut bed = ProxyBed::plain();
     let call = bed.call("call");
     for (from, request, to) in
@@ -278,12 +278,12 @@ fn who_was_heard_of_gets_all_repetitions() {
 
 /// An INVITE that comes back to its sender would begin a new dialog, with a token that lives longer.
 #[test]
-fn nobody_renews_a_token_by_calling_himself() {
+fn calling_oneself_renews_no_token() {
     let mut bed = ProxyBed::plain();
     let call = bed.call("call");
     let itself = format!("sip:{}", client());
     let fresh = Req { to_tag: None, uri: itself.clone(), ..call.by_caller("INVITE", 7) };
-    assert_eq!(bed.invite(&fresh).to, callee(), "as any new call");
+    assert_eq!(bed.invite(&fresh).to, callee(), "a new call");
     let within = Req { uri: itself, ..call.by_caller("INVITE", 8) };
     assert_eq!(bed.one(client(), &within.bytes()).status(), 403);
     let again = bed.invite(&call.by_caller("INVITE", 9));
@@ -296,7 +296,7 @@ fn nobody_renews_a_token_by_calling_himself() {
 
 /// The token of a balancer with the same key, and that of the previous layout, whose tokens led anywhere.
 #[test]
-fn tokens_of_others_are_none_of_ours() {
+fn foreign_tokens_are_invalid() {
     let mut pool = Bed::new(Site::plain());
     let balanced = Dialog::inbound(&mut pool, "call", client(), 0);
     let mut bed = ProxyBed::plain();

@@ -221,7 +221,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_a_reload_changes_what_is_counted_ends(
+    fn counted_calls_end_after_any_reload(
         mode in 0..MODES.len(),
         steps in prop::collection::vec(step(), 0..60),
     ) {

@@ -28,7 +28,7 @@ fn to_victim(request: Req) -> Req {
 }
 
 #[test]
-fn it_relays_nothing_anywhere() {
+fn a_removed_node_relays_nothing() {
     let (_, inbound, outbound) = bed();
     let node = inbound.callee.at;
     let new = |method| to_victim(Req::new(method, "new", node));
@@ -60,7 +60,7 @@ fn it_relays_nothing_anywhere() {
             Req { to_tag: Some("x".to_owned()), ..outbound.by_caller("INFO", 2) },
         ),
         (
-            "in its own call, with what the callee was given",
+            "in its own call, with the token of the callee",
             Req { routes: outbound.callee.routes.clone(), ..to_victim(outbound.by_caller("INFO", 2)) },
         ),
         (
@@ -82,7 +82,7 @@ fn it_relays_nothing_anywhere() {
 }
 
 #[test]
-fn its_calls_go_on_and_end() {
+fn calls_of_a_removed_node_continue_and_end() {
     let (mut bed, inbound, outbound) = bed();
     for call in [&inbound, &outbound] {
         call.caller_asks(&mut bed, "ACK", 1);
@@ -103,7 +103,7 @@ fn its_calls_go_on_and_end() {
 
 /// The token has the target of a party at the beginning of the call. A later target is kept in a table.
 #[test]
-fn it_reaches_parties_that_have_moved() {
+fn a_removed_node_reaches_refreshed_targets() {
     for moved_before in [true, false] {
         let mut bed = Bed::new(Site::plain());
         let mut inbound = Dialog::inbound(&mut bed, "inbound", client(), 0);
@@ -133,7 +133,7 @@ fn it_reaches_parties_that_have_moved() {
 
 /// A proxy without Record-Route only passes on the messages of a party.
 #[test]
-fn it_reaches_a_party_that_has_moved_behind_another_proxy() {
+fn a_removed_node_reaches_a_refreshed_target_behind_a_proxy() {
     let between = addr("127.0.2.1:5060");
     let mut bed = Bed::new(Site::plain());
     let mut inbound = Dialog::inbound(&mut bed, "inbound", client(), 0);
@@ -151,13 +151,13 @@ fn it_reaches_a_party_that_has_moved_behind_another_proxy() {
 
 /// Open transactions of a removed node: an INVITE is retransmitted, cancelled, or refused and acknowledged.
 #[test]
-fn what_it_had_begun_ends_in_order() {
+fn open_transactions_of_a_removed_node_end() {
     let mut bed = Bed::new(Site::plain());
     let node = addr(bed.site.nodes[0].0);
-    let invite = Req { uri: format!("sip:carol@{}", outside()), ..Req::new("INVITE", "begun", node) };
+    let invite = Req { uri: format!("sip:carol@{}", outside()), ..Req::new("INVITE", "started", node) };
     let arrived = bed.one(0, node, &invite.bytes());
     take_out(&mut bed, 0);
-    assert_eq!(bed.one(0, node, &invite.bytes()), arrived, "a repetition");
+    assert_eq!(bed.one(0, node, &invite.bytes()), arrived, "a retransmission");
     for elsewhere in [to_victim(invite.clone()), to_victim(invite.same_branch("CANCEL", None))] {
         let refusal = bed.one(0, node, &elsewhere.bytes());
         assert_eq!((refusal.to, refusal.status()), (node, 403), "{} to another target", elsewhere.method);
@@ -175,7 +175,7 @@ fn what_it_had_begun_ends_in_order() {
         let passed_on = bed.one(0, node, &ack.bytes());
         assert_eq!((passed_on.to, passed_on.branch()), (outside(), arrived.branch()));
     }
-    let other_branch = ack.via.replace("begun-1", "begun-2");
+    let other_branch = ack.via.replace("started-1", "started-2");
     for attack in [
         to_victim(ack.clone()),
         Req { cseq: 2, ..ack.clone() },
@@ -187,14 +187,18 @@ fn what_it_had_begun_ends_in_order() {
     }
     bed.wait(Duration::from_secs(33));
     assert_eq!(bed.receive(0, node, &ack.bytes()), [], "after the failure has had its time");
-    assert_eq!(bed.one(0, node, &Req { cseq: 2, ..invite }.bytes()).status(), 403, "but nothing new");
+    assert_eq!(
+        bed.one(0, node, &Req { cseq: 2, ..invite }.bytes()).status(),
+        403,
+        "a new request is refused"
+    );
     bed.assert_idle();
 }
 
 /// A strict router puts this proxy's address into the Request-URI, and the target behind the Route. Such a request
 /// belongs to the open call, too.
 #[test]
-fn what_it_had_begun_behind_a_strict_router_goes_nowhere_else() {
+fn open_transactions_behind_a_strict_router_keep_their_target() {
     let mut bed = Bed::new(Site::plain());
     let call = Dialog::outbound(&mut bed, "outbound", 0, outside());
     let strict = |target: SocketAddr| {
@@ -207,7 +211,7 @@ fn what_it_had_begun_behind_a_strict_router_goes_nowhere_else() {
     let node = call.caller.at;
     assert_eq!(bed.one(0, node, &strict(outside()).bytes()).to, outside());
     take_out(&mut bed, 0);
-    assert_eq!(bed.one(0, node, &strict(outside()).bytes()).to, outside(), "a repetition");
+    assert_eq!(bed.one(0, node, &strict(outside()).bytes()).to, outside(), "a retransmission");
     let elsewhere = bed.one(0, node, &strict(addr(VICTIM)).bytes());
     assert_eq!((elsewhere.to, elsewhere.status()), (node, 403));
 }
@@ -223,7 +227,7 @@ fn a_node_is_given_the_token_of_the_initiator() {
         let response = Resp::new(status, outside()).bytes(&arrived.bytes);
         let back = bed.one(0, outside(), &response);
         assert_ne!(record_routes(&back.bytes), record_routes(&arrived.bytes), "{status}");
-        assert_eq!(bed.one(0, outside(), &response), back, "as often as it comes");
+        assert_eq!(bed.one(0, outside(), &response), back, "each copy is handled alike");
         take_out(&mut bed, 0);
         let call = Dialog::of(&arrived, &back);
         let prack = bed.one(0, node, &call.by_caller("PRACK", 2).bytes());

@@ -25,7 +25,7 @@ fn established_calls_go_on() {
                 call.callee_asks(&mut bed, method, cseq);
             }
         }
-        assert_eq!(bed.load().calls, 6, "they are counted again");
+        assert_eq!(bed.load().calls, 6, "the calls are counted again");
         for (n, call) in calls.iter().enumerate() {
             if n % 2 == 0 {
                 call.caller_asks(&mut bed, "BYE", 20);
@@ -55,7 +55,7 @@ fn a_call_counts_once_whichever_party_is_heard_first() {
 
 /// A request in progress when the other party hung up, and answered with 481, does not create the ended call again.
 #[test]
-fn what_comes_late_counts_no_call_that_is_over() {
+fn a_late_request_does_not_count_an_ended_call() {
     for (by_caller, heard_first) in [(false, false), (true, false), (false, true), (true, true)] {
         let mut bed = Bed::new(Site::plain());
         let call = Dialog::inbound(&mut bed, "over", client(), 0);
@@ -120,7 +120,7 @@ fn responses_find_their_way_by_the_branch() {
 /// After a restart without its node, the retransmitted INVITE gets another node. Requests of the first dialog must not
 /// go to the second node.
 #[test]
-fn a_dialog_with_a_node_that_is_no_more_goes_to_no_other_branch_of_its_call() {
+fn a_dialog_of_a_removed_node_goes_to_no_other_branch() {
     let mut bed = Bed::new(Site::plain());
     let gone = Dialog::inbound(&mut bed, "forked", client(), 0);
     let mut site = Site::plain();
@@ -131,7 +131,7 @@ fn a_dialog_with_a_node_that_is_no_more_goes_to_no_other_branch_of_its_call() {
     for method in ["BYE", "INFO", "CANCEL"] {
         let request = gone.by_caller(method, 2).bytes();
         assert_eq!(bed.one(0, client(), &request).status(), 481, "{method}");
-        let explained = bed.explain(client(), &request).expect("it is well formed");
+        let explained = bed.explain(client(), &request).expect("the request is well-formed");
         assert_eq!(explained.decision, balance::NodeDecision::Orphan, "{method}");
     }
     other.caller_asks(&mut bed, "ACK", 1);
@@ -154,7 +154,11 @@ fn cancel_and_ack_to_a_failure_are_searched_for() {
         let to: Vec<_> = sent.iter().map(|sent| sent.to).collect();
         assert_eq!(to, bed.site.nodes.iter().map(|&(node, _)| addr(node)).collect::<Vec<_>>());
         let known: Vec<_> = sent.iter().filter(|sent| sent.branch() == invite.branch()).collect();
-        assert_eq!(known.iter().map(|sent| sent.to).collect::<Vec<_>>(), [invite.to], "as its INVITE had it");
+        assert_eq!(
+            known.iter().map(|sent| sent.to).collect::<Vec<_>>(),
+            [invite.to],
+            "the CANCEL follows its INVITE"
+        );
         let via = invite.message().top_via().host;
         assert!(
             sent.iter().all(|sent| sent.message().top_via().host == via),
@@ -179,7 +183,7 @@ fn cancel_and_ack_to_a_failure_are_searched_for() {
 
 /// RFC 3261 §9.2: a CANCEL that matches nothing gets 481, once no node can answer otherwise.
 #[test]
-fn the_canceller_hears_of_the_last_node_that_knows_nothing() {
+fn the_last_481_to_a_cancel_goes_back() {
     let mut bed = Bed::new(Site::plain());
     let cancel = Req::new("CANCEL", "unknown", client()).bytes();
     let missed = |bed: &mut Bed, sent: &Sent| assert_eq!(respond(bed, sent, 481), []);
@@ -190,15 +194,21 @@ fn the_canceller_hears_of_the_last_node_that_knows_nothing() {
     // The last response is lost, and comes with the retransmitted CANCEL.
     assert_eq!(bed.receive(0, client(), &cancel), sent);
     missed(&mut bed, &sent[0]);
-    let told = |bed: &mut Bed| {
-        let told = respond(bed, &sent[2], 481);
-        assert_eq!(told.iter().map(|told| (told.to, told.status())).collect::<Vec<_>>(), [(client(), 481)]);
+    let answered_copies = |bed: &mut Bed| {
+        let answered_copies = respond(bed, &sent[2], 481);
+        assert_eq!(
+            answered_copies
+                .iter()
+                .map(|answered_copies| (answered_copies.to, answered_copies.status()))
+                .collect::<Vec<_>>(),
+            [(client(), 481)]
+        );
     };
-    told(&mut bed);
+    answered_copies(&mut bed);
     // The client did not get it, so one node sends it again.
     assert_eq!(bed.receive(0, client(), &cancel), sent);
     missed(&mut bed, &sent[1]);
-    told(&mut bed);
+    answered_copies(&mut bed);
     missed(&mut bed, &sent[0]);
     // One node has the INVITE after all, so no more responses of the others.
     assert_eq!(answered(&mut bed, &sent[0], 200).status(), 200);
@@ -207,7 +217,7 @@ fn the_canceller_hears_of_the_last_node_that_knows_nothing() {
 }
 
 #[test]
-fn a_cancel_that_nobody_can_be_asked_about_is_answered() {
+fn a_cancel_that_cannot_be_searched_for_is_answered() {
     let mut bed = Bed::new(Site::plain());
     bed.set_members(&[]);
     let cancel = Req::new("CANCEL", "nobody", client());
@@ -226,7 +236,7 @@ fn only_members_are_searched() {
 /// RFC 3261 §16.10: an unknown CANCEL is forwarded, also to members without an answer to probes, where its INVITE may
 /// ring.
 #[test]
-fn a_member_that_is_believed_dead_is_searched_too() {
+fn a_member_believed_dead_is_searched_too() {
     for status in [200, 481] {
         let mut bed = Bed::new(Site::plain());
         let request = Req::new("INVITE", "believed-dead", client());
@@ -241,13 +251,13 @@ fn a_member_that_is_believed_dead_is_searched_too() {
         }
         let [cancel] = there[..] else { panic!("{sent:?}") };
         assert_eq!(cancel.branch(), invite.branch());
-        let told = answered(&mut bed, cancel, status);
-        assert_eq!((told.to, told.status()), (client(), status));
+        let answered_copies = answered(&mut bed, cancel, status);
+        assert_eq!((answered_copies.to, answered_copies.status()), (client(), status));
     }
 }
 
 #[test]
-fn a_failed_cancel_that_was_not_searched_for_is_told() {
+fn the_failure_of_an_unsearched_cancel_goes_back() {
     let mut bed = Bed::new(Site::plain());
     let request = Req::new("INVITE", "known", client());
     bed.one(0, client(), &request.bytes());
@@ -276,7 +286,7 @@ fn the_key_changes_in_the_middle_of_a_call() {
     let pending = bed.one(0, client(), &call.by_caller("INFO", 2).bytes());
     change_key(&mut bed);
     let back = bed.one(0, call.callee.at, &answer(&pending.bytes, addr(PROXY), 200, call.callee.at));
-    assert_eq!(back.to, client(), "made with the key of before");
+    assert_eq!(back.to, client(), "made with the previous key");
     call.caller_asks(&mut bed, "ACK", 1);
     call.callee_asks(&mut bed, "UPDATE", 1);
     bed.wait(Duration::from_millis(1));

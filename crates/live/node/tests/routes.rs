@@ -30,7 +30,7 @@ fn pool_of(bed: &mut Bed, call_id: &str, user: &str) -> usize {
 }
 
 #[test]
-fn calls_go_to_the_pool_of_the_first_rule_that_is_for_them() {
+fn calls_go_to_the_pool_of_the_first_matching_rule() {
     let mut bed =
         bed(vec![to_pool(1, users("44")), to_pool(0, users("4")), to_pool(1, Conditions::default())]);
     for (call, (user, pool)) in
@@ -41,7 +41,7 @@ fn calls_go_to_the_pool_of_the_first_rule_that_is_for_them() {
 }
 
 #[test]
-fn what_no_rule_is_for_is_not_found() {
+fn a_request_without_a_rule_gets_404() {
     let mut bed = bed(vec![to_pool(1, users("44"))]);
     assert_eq!(bed.one(0, client(), &invite("c", "bob").bytes()).status(), 404);
     let ack = invite("c", "bob").same_branch("ACK", None);
@@ -51,10 +51,10 @@ fn what_no_rule_is_for_is_not_found() {
 
 fn changing(pool: u16) -> Rule {
     let mut actions = Actions::default();
-    actions.strip_prefix("9").expect("it may be there");
-    actions.add_prefix("+44").expect("it may be there");
-    actions.set_host("carrier.example:5070").expect("it may be there");
-    actions.set_header("X-Account", "7").expect("it may be there");
+    actions.strip_prefix("9").expect("a valid action");
+    actions.add_prefix("+44").expect("a valid action");
+    actions.set_host("carrier.example:5070").expect("a valid action");
+    actions.set_header("X-Account", "7").expect("a valid action");
     Rule { actions, ..to_pool(pool, users("9")) }
 }
 
@@ -66,7 +66,7 @@ fn a_rule_changes_each_request_of_a_transaction_alike() {
     let text = string(&sent.bytes);
     assert!(text.starts_with("INVITE sip:+4420@carrier.example:5070 SIP/2.0\r\n"), "{text}");
     assert!(text.contains("\r\nX-Account: 7\r\n") && !text.contains("forged"), "{text}");
-    assert_eq!(bed.one(0, client(), &invite.bytes()), sent, "a repetition");
+    assert_eq!(bed.one(0, client(), &invite.bytes()), sent, "a retransmission");
     let cancel = bed.one(0, client(), &invite.same_branch("CANCEL", None).bytes());
     assert_eq!((cancel.to, cancel.branch()), (sent.to, sent.branch()));
     // RFC 3261 §9.1, §17.1.1.3: the same Request-URI.
@@ -105,7 +105,7 @@ fn a_request_that_would_grow_too_long_is_refused() {
 }
 
 #[test]
-fn rules_answer_and_keep_silent() {
+fn rules_answer_and_drop() {
     let answers = |status, contacts: &[&str], prefix| Rule {
         name: "answers".to_owned(),
         conditions: users(prefix),
@@ -152,7 +152,7 @@ fn a_redirection_that_is_too_long_for_its_request_loses_its_contacts() {
 
 /// RFC 3261 §19.1.6: rules change a number in both schemes, and `explain` describes the change.
 #[test]
-fn a_number_is_rewritten_whatever_its_scheme() {
+fn a_number_is_rewritten_in_any_scheme() {
     let mut actions = Actions::default();
     actions.strip_prefix("+44").unwrap();
     actions.add_prefix("0").unwrap();
@@ -176,7 +176,7 @@ fn a_number_is_rewritten_whatever_its_scheme() {
 
 /// `explain` names the list, entry or limit that refuses a request.
 #[test]
-fn refusals_are_told_with_their_cause() {
+fn refusals_are_explained_with_their_cause() {
     let networks = |list: &[&str]| list.iter().map(|network| network.parse().unwrap()).collect::<Vec<_>>();
     let access =
         |allow, deny| Access::new(&networks(allow), &networks(deny), AccessRefusal::Forbidden).unwrap();
@@ -188,22 +188,22 @@ fn refusals_are_told_with_their_cause() {
     ];
     let mut bed = bed(rules.clone());
     let explain = |bed: &mut Bed, user: &str| bed.explain(client(), &invite(user, user).bytes()).map(|_| ());
-    let told = |bed: &mut Bed, user: &str| explain(bed, user).unwrap_err();
+    let explained_refusal = |bed: &mut Bed, user: &str| explain(bed, user).unwrap_err();
     assert_eq!(
-        told(&mut bed, "1"),
+        explained_refusal(&mut bed, "1"),
         "refused: 403 Forbidden: 127.0.9.1 is in no network of `allow` of the route to-0"
     );
     let members_only = "refused: 403 Forbidden: the route away sends requests where their Request-URI leads, \
-                        which is for members of pools only";
-    assert_eq!(told(&mut bed, "2"), members_only);
-    assert_eq!(told(&mut bed, "3"), "dropped without an answer: the route dead has it so");
-    assert_eq!(told(&mut bed, "5"), "refused: 404 No Route: no [[route]] is for it");
+                        and only members of pools may use it";
+    assert_eq!(explained_refusal(&mut bed, "2"), members_only);
+    assert_eq!(explained_refusal(&mut bed, "3"), "dropped without an answer: by the route dead");
+    assert_eq!(explained_refusal(&mut bed, "5"), "refused: 404 No Route: no [[route]] matches it");
     let table = Table::new(rules, &[addr(PROXY)]);
     let access = vec![access(&[], &["127.0.9.0/24"])];
     bed.set(|setup| setup.settings.routes = Arc::new(Routes { table, access }));
     let by_listener =
         "refused: 403 Forbidden: 127.0.9.1 is in 127.0.9.0/24 of `deny` for the listener 127.0.0.1:5060";
-    assert_eq!(told(&mut bed, "4"), by_listener);
+    assert_eq!(explained_refusal(&mut bed, "4"), by_listener);
 }
 
 #[test]
@@ -211,29 +211,29 @@ fn a_limit_that_is_used_up_is_named() {
     let mut bed = bed(vec![to_pool(0, Conditions::default())]);
     bed.set(|setup| setup.settings.rates = RateSettings { refusal: AccessRefusal::Forbidden, ..rate(1, 1) });
     assert!(bed.explain(client(), &invite("a", "1").bytes()).is_ok());
-    assert!(bed.explain(client(), &invite("a", "1").bytes()).is_ok(), "who asks uses up nothing");
+    assert!(bed.explain(client(), &invite("a", "1").bytes()).is_ok(), "explain does not use up the limit");
     let ringing = bed.one(0, client(), &invite("a", "1").bytes());
     assert_eq!(bed.slot(ringing.to), 0);
     let refused = bed.explain(client(), &invite("b", "1").bytes()).unwrap_err();
     assert_eq!(
         refused,
-        "refused: 403 Forbidden: `per_address` of [access.rate]: 127.0.9.1 has begun all that it may for now"
+        "refused: 403 Forbidden: `per_address` of [access.rate]: 127.0.9.1 has reached its limit of new requests"
     );
-    assert!(bed.explain(client(), &invite("a", "1").bytes()).is_ok(), "a call that is known is not new");
+    assert!(bed.explain(client(), &invite("a", "1").bytes()).is_ok(), "a known call is not new");
 }
 
 #[test]
-fn where_a_pool_takes_nothing_the_next_one_does() {
+fn if_a_pool_takes_no_calls_the_next_one_does() {
     let mut bed = bed(vec![both(Failover::default())]);
     assert_eq!(pool_of(&mut bed, "a", "bob"), 0);
     bed.port_closed(0);
     bed.port_closed(1);
     assert_eq!(pool_of(&mut bed, "b", "bob"), 1);
     let explained = bed.explain(client(), &invite("c", "bob").bytes()).unwrap();
-    let route = explained.route.expect("there is one");
+    let route = explained.route.expect("the request has a route");
     assert_eq!((route.index, &route.name[..], explained.pool), (0, "both", PoolId(1)));
     assert!(matches!(explained.decision, NodeDecision::Forward { slot: Slot(2 | 3), .. }));
-    assert_eq!(explained.verdicts.len(), 2, "of that pool");
+    assert_eq!(explained.verdicts.len(), 2, "the members of that pool");
     let [over] = explained.passed_over.as_slice() else { panic!("one pool: {:?}", explained.passed_over) };
     assert_eq!((over.pool, over.outcome, over.verdicts.len()), (PoolId(0), FailoverCause::NoneAlive, 2));
     assert!(over.verdicts.iter().all(|verdict| verdict.refusal.is_some()), "{over:?}");
@@ -247,7 +247,7 @@ fn where_a_pool_takes_nothing_the_next_one_does() {
 /// Each pool counts the calls that it had no member for, even if another pool takes them. Calls refused for other
 /// reasons do not count.
 #[test]
-fn each_pool_counts_what_it_has_nobody_for() {
+fn each_pool_counts_calls_without_a_member() {
     let mut bed = bed(vec![both(Failover::default())]);
     let counted = |bed: &Bed| {
         let counted = bed.shard.counters().without_takers;
@@ -257,7 +257,7 @@ fn each_pool_counts_what_it_has_nobody_for() {
     assert_eq!(counted(&bed), [0, 0]);
     (0..2).for_each(|slot| bed.port_closed(slot));
     assert_eq!(pool_of(&mut bed, "b", "bob"), 1);
-    assert_eq!(counted(&bed), [1, 0], "the second had somebody");
+    assert_eq!(counted(&bed), [1, 0], "the second pool had a member");
     (2..4).for_each(|slot| bed.port_closed(slot));
     assert_eq!(bed.one(0, client(), &invite("c", "bob").bytes()).status(), 503);
     assert_eq!(counted(&bed), [2, 1]);
@@ -269,7 +269,7 @@ fn each_pool_counts_what_it_has_nobody_for() {
 
 /// Silent members may be alive, but members known to be alive get the calls, except for occasional trials.
 #[test]
-fn where_a_pool_is_only_silent_the_next_one_takes_calls() {
+fn if_a_pool_is_silent_the_next_one_takes_calls() {
     let mut bed = bed(vec![both(Failover::default())]);
     (0..2).for_each(|slot| drop(bed.probed(slot, false)));
     let calls: Vec<_> = (0..20).map(|n| pool_of(&mut bed, &format!("call{n}"), "1")).collect();
@@ -277,13 +277,13 @@ fn where_a_pool_is_only_silent_the_next_one_takes_calls() {
     assert!(away >= 18, "{calls:?}");
     (2..4).for_each(|slot| drop(bed.probed(slot, false)));
     let calls: Vec<_> = (20..40).map(|n| pool_of(&mut bed, &format!("call{n}"), "1")).collect();
-    assert!(calls.contains(&0), "nobody is known to live: the first pool may {calls:?}");
+    assert!(calls.contains(&0), "no member is known to be alive, so the first pool may get calls: {calls:?}");
 }
 
 /// A pool of silent members gets a call as a trial of a member that may not support probes. A member that answers
 /// probes is no subject of the trial.
 #[test]
-fn a_trial_in_a_silent_pool_is_of_the_member_that_it_is_due_for() {
+fn a_trial_in_a_silent_pool_goes_to_the_due_member() {
     let mut bed = bed(vec![both(Failover::default())]);
     bed.probed(0, true);
     (0..2).for_each(|slot| drop(bed.probed(slot, false)));
@@ -297,7 +297,7 @@ fn a_trial_in_a_silent_pool_is_of_the_member_that_it_is_due_for() {
 }
 
 #[test]
-fn where_a_pool_is_full_the_next_one_takes_calls() {
+fn if_a_pool_is_full_the_next_one_takes_calls() {
     let mut bed = bed(vec![both(Failover::on(&[FailoverCause::Full]))]);
     bed.limit_members(&[0, 1, 2, 3], 1);
     let pools: Vec<_> = (0..4).map(|call| pool_of(&mut bed, &format!("c{call}"), "bob")).collect();
@@ -306,12 +306,12 @@ fn where_a_pool_is_full_the_next_one_takes_calls() {
     set_rules(&mut bed, vec![both(Failover::on(&[FailoverCause::NoneAlive]))]);
     let options = Req { method: "OPTIONS".to_owned(), ..invite("e", "bob") };
     let sent = bed.one(0, client(), &options.bytes());
-    assert!(bed.slot(sent.to) < 2, "a limit is one of calls");
+    assert!(bed.slot(sent.to) < 2, "the limit counts calls");
 }
 
 /// The queue of the first pool is full, or gives up a waiting call: the next pool has room for both.
 #[test]
-fn what_a_queue_has_no_room_for_goes_to_the_next_pool() {
+fn calls_beyond_a_full_queue_go_to_the_next_pool() {
     for goes_on in [true, false] {
         let on = if goes_on { FailoverCause::Full } else { FailoverCause::NoneAlive };
         let mut bed = bed(vec![both(Failover::on(&[on]))]);
@@ -349,7 +349,7 @@ fn a_call_that_moves_may_move_to_the_next_pool() {
 }
 
 #[test]
-fn members_call_out_unless_a_rule_has_other_plans() {
+fn members_call_out_unless_a_rule_applies() {
     let members = Conditions { origin: Origin::Members, ..users("5") };
     let mut bed = bed(vec![to_pool(1, members), to_pool(0, Conditions::default())]);
     Dialog::outbound(&mut bed, "out", 0, addr("127.0.9.9:5060"));
@@ -374,7 +374,7 @@ fn members_call_out_unless_a_rule_has_other_plans() {
 }
 
 #[test]
-fn nobody_but_a_member_has_requests_sent_to_where_they_say() {
+fn only_members_choose_their_target() {
     let rule = Rule {
         conditions: Conditions { origin: Origin::Anyone, ..Conditions::default() },
         target: Target::RequestUri,
@@ -413,7 +413,10 @@ fn nobody_but_a_member_has_requests_sent_to_where_they_say() {
         assert!(bed.explain(client(), &request.bytes()).is_err());
     }
     let routed = bed.explain(client(), &route("192.0.2.9;lr").bytes()).map(|_| ()).unwrap_err();
-    assert!(routed.ends_with("and this one leads to no address of others in its `host_network`"), "{routed}");
+    assert!(
+        routed.ends_with("and this Request-URI leads to no foreign address in its `host_network`"),
+        "{routed}"
+    );
     let stranger = addr("127.0.8.1:5060");
     let asked = Req { uri: near.to_owned(), ..Req::new("INVITE", "stranger", stranger) };
     assert_eq!(bed.one(0, stranger, &asked.bytes()).status(), 404);
@@ -442,7 +445,7 @@ fn relay() -> Rule {
 
 /// A reload sends calls past the pool. Messages of earlier calls still go to the pool.
 #[test]
-fn what_began_at_a_pool_ends_there() {
+fn calls_end_at_the_pool_where_they_began() {
     let mut bed = bed(vec![to_pool(0, Conditions::default())]);
     let call = Req { uri: "sip:a@127.0.9.9:5070".to_owned(), ..invite("ringing", "a") };
     let member = bed.one(0, client(), &call.bytes()).to;
@@ -460,7 +463,7 @@ fn listed_sources_reach_listed_addresses_without_a_look_up_and_without_state() {
     assert_eq!(explained.outside.map(|way| way.remote().address), Some(callee));
     let sent = bed.one(0, client(), &invite.bytes());
     assert_eq!((sent.to, sent.message().uri()), (callee, Some(invite.uri.as_bytes())));
-    assert!(!string(&sent.bytes).contains("Record-Route"), "its dialog would lead on from here");
+    assert!(!string(&sent.bytes).contains("Record-Route"), "the dialog must not pass this proxy");
     // A request to an address of this proxy goes by the next rule.
     let ours = Req { uri: "sip:carol@127.0.0.1:5060".to_owned(), ..Req::new("OPTIONS", "d", client()) };
     let other = bed.one(0, client(), &ours.bytes());
@@ -470,7 +473,7 @@ fn listed_sources_reach_listed_addresses_without_a_look_up_and_without_state() {
     waited(&mut bed, Duration::from_mins(1));
     let late = Req { uri: invite.uri.clone(), ..Req::new("INVITE", "late", client()) };
     assert_eq!(bed.one(0, client(), &late.bytes()).status(), 503);
-    assert_eq!(bed.one(0, client(), &invite.bytes()), sent, "a repetition");
+    assert_eq!(bed.one(0, client(), &invite.bytes()), sent, "a retransmission");
     let cancel = bed.one(0, client(), &invite.same_branch("CANCEL", None).bytes());
     assert_eq!((cancel.to, cancel.branch()), (callee, sent.branch()));
     let failure = bed.one(0, callee, &answer(&sent.bytes, addr(PROXY), 487, callee));
@@ -482,9 +485,9 @@ fn listed_sources_reach_listed_addresses_without_a_look_up_and_without_state() {
 
 /// A rule may change the target of a request before it is forwarded.
 #[test]
-fn a_member_s_request_goes_where_its_changed_uri_leads() {
+fn a_members_request_follows_its_rewritten_uri() {
     let mut actions = Actions::default();
-    actions.set_host("127.0.9.8:5062").expect("it may be there");
+    actions.set_host("127.0.9.8:5062").expect("a valid action");
     let conditions = Conditions { origin: Origin::Members, ..Conditions::default() };
     let mut bed = bed(vec![Rule { conditions, actions, target: Target::RequestUri, ..Rule::default() }]);
     let node = addr(bed.site.nodes[0].0);
@@ -497,7 +500,7 @@ fn a_member_s_request_goes_where_its_changed_uri_leads() {
 }
 
 #[test]
-fn who_may_not_use_a_listener_or_a_rule_is_kept_out() {
+fn access_lists_of_listeners_and_rules_apply() {
     let access = |deny: &str, refusal| Access::new(&[], &[deny.parse().unwrap()], refusal).unwrap();
     let rule =
         Rule { access: access("127.0.9.2", AccessRefusal::Forbidden), ..to_pool(1, Conditions::default()) };
@@ -528,7 +531,7 @@ fn who_may_not_use_a_listener_or_a_rule_is_kept_out() {
 }
 
 #[test]
-fn a_source_begins_no_more_than_it_may() {
+fn new_requests_of_a_source_are_limited() {
     let mut bed = bed(vec![to_pool(0, Conditions::default())]);
     bed.set(|setup| setup.settings.rates = rate(1, 2));
     let first = invite("a", "bob").bytes();
@@ -536,7 +539,7 @@ fn a_source_begins_no_more_than_it_may() {
     bed.one(0, client(), &invite("b", "bob").bytes());
     assert_eq!(bed.one(0, client(), &invite("c", "bob").bytes()).status(), 503);
     for _ in 0..5 {
-        assert_eq!(bed.one(0, client(), &first), sent, "a repetition begins nothing");
+        assert_eq!(bed.one(0, client(), &first), sent, "a retransmission is no new request");
     }
     let other = addr("127.0.9.2:5060");
     assert!(bed.one(0, other, &Req::new("INVITE", "d", other).bytes()).message().status().is_none());

@@ -23,7 +23,7 @@ fn double_record_route_between_two_listeners() {
         let of = |routes: &[String]| -> Vec<_> {
             let host =
                 |route: &String| hosts.iter().position(|host| route.starts_with(&format!("<sip:{host};lr;")));
-            routes.iter().map(|route| host(route).expect("one of ours")).collect()
+            routes.iter().map(|route| host(route).expect("an address of this proxy")).collect()
         };
         assert_eq!(of(&call.caller.routes), [0, 1], "the caller sends to listener 0 first");
         assert_eq!(of(&call.callee.routes), [1, 0], "the callee to listener 1");
@@ -126,7 +126,7 @@ fn a_preloaded_route_to_us_is_removed() {
 /// A member calls an address or name of this proxy, like a trunk. The call goes by a rule for members, or nowhere. No
 /// request goes from this proxy to itself.
 #[test]
-fn what_a_member_sends_to_us_does_not_come_back() {
+fn requests_of_a_member_to_this_proxy_do_not_loop() {
     let of_members = to_pool(0, Conditions { origin: Origin::Members, ..Conditions::default() });
     let outside = to_pool(0, Conditions::default());
     let (member, at) = (addr("127.0.1.1:5060"), |uri: &str| Req {

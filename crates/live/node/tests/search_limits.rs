@@ -52,16 +52,13 @@ fn one_source_cannot_keep_the_members_busy() {
         let sent = flood(&mut bed, method, |_| source(0));
         assert!((100..=1_600).contains(&sent), "{method}: {sent} datagrams");
         assert!(!is_searched(&mut bed, "again", source(0)));
-        assert!(
-            is_searched(&mut bed, "lawful", source(1)),
-            "{method}: its neighbours have a share of their own"
-        );
+        assert!(is_searched(&mut bed, "lawful", source(1)), "{method}: other sources have their own share");
         bed.assert_idle();
     }
 }
 
 #[test]
-fn nor_can_many() {
+fn many_sources_cannot_keep_the_members_busy() {
     let mut bed = bed(100, true);
     let sent = flood(&mut bed, "ACK", source);
     assert!((1_000..=6_200).contains(&sent), "{sent} datagrams");
@@ -109,7 +106,7 @@ fn the_addresses_of_one_network_are_one_source() {
 
 /// CANCEL and ACK are never long: they have no body, and few header fields.
 #[test]
-fn what_is_long_is_not_searched_for() {
+fn long_requests_are_not_searched_for() {
     let mut bed = bed(10, false);
     for (length, searched) in [(1_990, true), (2_010, false)] {
         let long = |method, call: &str| {

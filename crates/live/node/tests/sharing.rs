@@ -133,7 +133,7 @@ impl Chain {
 
     fn reports(&self) -> Vec<SharingReport> {
         let report = |proxy: &ProxyBed| proxy.shard.proxy_report().and_then(|report| report.sharing);
-        self.proxies.iter().map(|proxy| report(proxy).expect("it shares")).collect()
+        self.proxies.iter().map(|proxy| report(proxy).expect("state is shared out")).collect()
     }
 
     fn kept(&self) -> Vec<u64> {
@@ -155,7 +155,11 @@ fn hang_up(chain: &mut Chain, call: &Dialog, by_caller: bool) {
     if by_caller {
         let bye = call.by_caller("BYE", 2);
         let at_callee = chain.by_client(&bye).at_callee;
-        assert_eq!(chain.by_client(&bye).at_callee.len(), 0, "whoever keeps the call absorbs a repetition");
+        assert_eq!(
+            chain.by_client(&bye).at_callee.len(),
+            0,
+            "the proxy that keeps the call absorbs a retransmission"
+        );
         assert_eq!(chain.answered(&at_callee[0], 200).at_client[0].status(), 200);
     } else {
         let bye = chain.by_callee(&call.by_callee("BYE", 2).bytes()).at_client.remove(0);
@@ -167,14 +171,14 @@ fn hang_up(chain: &mut Chain, call: &Dialog, by_caller: bool) {
 
 /// A proxy without room for another transaction leaves the state to the proxies behind, and only the last one refuses.
 #[test]
-fn who_has_no_room_passes_on() {
+fn a_proxy_without_room_passes_calls_on() {
     let mut chain = Chain::new(2);
     chain.call("first");
     assert_eq!(chain.kept(), [1, 0]);
     let full = ProxyLimits { transactions: 2, ..ProxyLimits::default() };
     chain.proxies[0].set(|setup| setup.settings.limits = full);
     chain.call("second");
-    assert_eq!(chain.kept(), [1, 1], "the first has two transactions");
+    assert_eq!(chain.kept(), [1, 1], "the first proxy is full with two transactions");
     chain.proxies[1].set(|setup| setup.settings.limits = full);
     let arrived = chain.by_client(&Req::new("INVITE", "third", client()));
     let statuses = statuses(&arrived.at_client);
@@ -200,7 +204,7 @@ fn each_call_is_kept_once() {
         let kept = chain.kept();
         assert_eq!(kept.iter().sum::<u64>(), calls, "{kept:?}");
         let used = kept.iter().filter(|kept| **kept > calls / 20).count();
-        assert_eq!(used, length, "all take part: {kept:?}");
+        assert_eq!(used, length, "every proxy keeps calls: {kept:?}");
         for (report, proxy) in chain.reports().iter().zip(&chain.proxies) {
             let Decisions { kept, passed_open, passed_kept } = report.state;
             assert_eq!(kept + passed_open + passed_kept, calls);
@@ -268,13 +272,16 @@ fn via_with(param: &str) -> String {
 
 /// A stranger's mark saves no state, and no mark is shown to strangers.
 #[test]
-fn the_mark_of_a_stranger_is_worth_nothing() {
+fn the_mark_of_a_stranger_is_ignored() {
     for mark in ["done=1", "DONE=3", "done=0"] {
         let mut chain = Chain::new(2);
         let arrived = chain.by_client(&Req::new("INVITE", "call", client()).via(&via_with(mark)));
         assert_eq!(chain.kept(), [1, 0]);
-        let (_, between) =
-            chain.wire.iter().find(|(_, sent)| sent.to == addr(PROXIES[1])).expect("it went on");
+        let (_, between) = chain
+            .wire
+            .iter()
+            .find(|(_, sent)| sent.to == addr(PROXIES[1]))
+            .expect("the INVITE was forwarded");
         let top = String::from_utf8_lossy(&between.bytes).lines().nth(1).expect("a Via").to_owned();
         assert!(top.ends_with(";done=1"), "{top}");
         let at_callee = arrived.at_callee[0].message();
@@ -286,10 +293,10 @@ fn the_mark_of_a_stranger_is_worth_nothing() {
         let via = via_with("done=1").replace("stranger", call);
         chain.by_client(&Req::new("INVITE", call, client()).via(&via));
     }
-    assert_eq!(chain.kept(), [2], "the last one before the way out");
+    assert_eq!(chain.kept(), [2], "the last proxy keeps both calls");
     // It may be a proxy that only one side regards as a neighbour.
-    let told = chain.proxies[0].events.iter();
-    assert_eq!(told.filter(|event| matches!(event, ShardEvent::MarkOfStranger(_))).count(), 1);
+    let notices = chain.proxies[0].events.iter();
+    assert_eq!(notices.filter(|event| matches!(event, ShardEvent::MarkOfStranger(_))).count(), 1);
 }
 
 /// A call that a neighbour has marked is not kept again. An invalid mark counts as none.
@@ -309,7 +316,7 @@ fn the_mark_of_a_neighbour_counts() {
 
 /// Only a neighbour's notice throttles: neither one in this proxy's Via nor one in the previous proxy's counts.
 #[test]
-fn the_notice_of_a_stranger_is_taken_out() {
+fn the_notice_of_a_stranger_is_removed() {
     let forged = "room=t.1000.1000.18446744073709551615";
     let mut chain = Chain::new(2);
     for round in 0..3 {
@@ -323,22 +330,23 @@ fn the_notice_of_a_stranger_is_taken_out() {
             chain.wire.clear();
             let at_client = chain.by_callee(text.as_bytes()).at_client;
             assert_eq!((at_client.len(), at_client[0].status()), (1, 200));
-            let is_told = |sent: &Sent| {
+            let notices_of = |sent: &Sent| {
                 let (message, bytes) = (sent.message(), &sent.bytes);
-                let told = message
+                let notices = message
                     .top_via()
                     .params(bytes)
                     .filter(|it| it.name.to_ascii_lowercase().starts_with(b"room"));
-                told.map(|it| String::from_utf8_lossy(it.value.unwrap_or_default()).into_owned())
+                notices
+                    .map(|it| String::from_utf8_lossy(it.value.unwrap_or_default()).into_owned())
                     .collect::<Vec<_>>()
             };
             let [(_, between), (_, out)] = &chain.wire[..] else { panic!("{:?}", chain.wire) };
             // A period has one notice, which some responses carry.
             let has_notice = call < 4 || (call + 1) % 8 == 0;
-            let is_ours = |told: &Vec<String>| told.iter().all(|one| one.starts_with("u."));
-            let told = is_told(between);
-            assert!(told.len() == usize::from(has_notice) && is_ours(&told), "{between:?}");
-            assert_eq!(is_told(out), [""; 0]);
+            let is_ours = |notices: &Vec<String>| notices.iter().all(|one| one.starts_with("u."));
+            let notices = notices_of(between);
+            assert!(notices.len() == usize::from(has_notice) && is_ours(&notices), "{between:?}");
+            assert_eq!(notices_of(out), [""; 0]);
             let via = out.message().top_via().branch.map(<[u8]>::to_vec);
             assert_eq!(via, Some(format!("z9hG4bK-call-{round}-{call}-1").into_bytes()));
         }
@@ -346,7 +354,7 @@ fn the_notice_of_a_stranger_is_taken_out() {
     }
     let before = chain.kept();
     chain.run("after", 12, &[0.96, 0.1]);
-    assert!(chain.kept()[1] > before[1] + 100, "the first one still gives away: {:?}", chain.kept());
+    assert!(chain.kept()[1] > before[1] + 100, "the first proxy still passes calls on: {:?}", chain.kept());
 }
 
 /// A process in between restarts: the calls that it passed on continue, those that it kept end, and new ones are kept
@@ -411,7 +419,7 @@ fn the_other_parts_of_a_via_stay_as_they_are() {
 /// A mark holds only for copies of its request. A stranger has the first proxy keep an OPTIONS, and sends an INVITE
 /// with the same Call-ID, tag and CSeq directly to the second and last proxy. That call has to be kept there.
 #[test]
-fn no_call_passes_without_state_since_another_request_was_kept() {
+fn a_mark_holds_only_for_copies_of_its_request() {
     for (method, branch) in [("OPTIONS", "1"), ("OPTIONS", "2"), ("INVITE", "2")] {
         let mut chain = Chain::new(2);
         let request = |method: &str, branch: &str| Req::new(method, "call", client()).via(&via(branch));
@@ -423,8 +431,12 @@ fn no_call_passes_without_state_since_another_request_was_kept() {
     // Elements behind know the Via of the first proxy, but they cannot send from its address.
     let mut chain = Chain::new(2);
     chain.by_client(&Req::new("INVITE", "call", client()));
-    let (_, between) =
-        chain.wire.iter().find(|(_, sent)| sent.to == addr(PROXIES[1])).expect("it went on").clone();
+    let (_, between) = chain
+        .wire
+        .iter()
+        .find(|(_, sent)| sent.to == addr(PROXIES[1]))
+        .expect("the INVITE was forwarded")
+        .clone();
     let sent = chain.proxies[1].receive(0, client(), &between.bytes);
     assert!(sent.iter().any(|sent| sent.to == addr(CALLEE)), "{sent:?}");
     assert_eq!(chain.kept(), [1, 1]);
@@ -450,7 +462,7 @@ fn offer(chain: &mut Chain, name: &str, calls: usize) -> (usize, Vec<u64>) {
 
 /// Refusals of overload control say how much state has to move: after one period, all of it is with the second proxy.
 #[test]
-fn what_overload_control_refuses_makes_state_go_at_once() {
+fn refusals_of_overload_control_move_state_at_once() {
     let after_a_period = |refused: usize| {
         let mut chain = Chain::new(2);
         chain.run("idle", 2, &[0.3, 0.3]);
@@ -474,7 +486,7 @@ fn what_overload_control_refuses_makes_state_go_at_once() {
 /// If all proxies are full, the first refuses a part of the new calls, with different Retry-After values. The second
 /// refuses none of the accepted calls.
 #[test]
-fn where_nobody_has_room_the_entry_refuses() {
+fn if_no_proxy_has_room_the_entry_refuses() {
     let mut chain = Chain::new(2);
     for second in 0..12 {
         offer(&mut chain, &format!("full-{second}"), 20);
@@ -491,11 +503,7 @@ fn where_nobody_has_room_the_entry_refuses() {
     assert_eq!(pauses, [1, 2, 3, 4, 5]);
     for probe in 0..50 {
         let options = Req::new("OPTIONS", &format!("probe-{probe}"), client());
-        assert_eq!(
-            chain.by_client(&options).at_callee.len(),
-            1,
-            "whoever probes takes a 503 for a sign of death"
-        );
+        assert_eq!(chain.by_client(&options).at_callee.len(), 1, "a 503 to a probe would count as dead");
     }
     // Room behind suffices to accept everything again.
     for second in 0..12 {

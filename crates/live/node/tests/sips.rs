@@ -40,7 +40,7 @@ fn a_sips_route_is_refused() {
 
 /// A node that calls an outside address, and one that uses the route set of its dialog.
 #[test]
-fn a_node_cannot_send_it_either() {
+fn a_node_cannot_send_sips_over_udp_either() {
     let mut bed = Bed::new(Site::plain());
     let node = addr(bed.site.nodes[0].0);
     let out = Req { uri: "sips:bob@127.0.7.7".to_owned(), ..Req::new("INVITE", "out", node) };

@@ -12,14 +12,14 @@ fn restarted(bed: &Bed) -> Bed {
 }
 
 fn assert_keeps_nothing(bed: &Bed) {
-    let report = bed.shard.proxy_report().expect("it has next hops");
+    let report = bed.shard.proxy_report().expect("the proxy has next hops");
     assert_eq!((report.transactions, report.memory, bed.shard.deadline()), (0, 0, None));
-    bed.shard.calls(|_| panic!("it knows of a call"));
+    bed.shard.calls(|_| panic!("a call is kept"));
 }
 
 /// Either side hangs up; after every message the process restarts.
 #[test]
-fn a_call_goes_on_whatever_the_process_forgets() {
+fn a_call_continues_without_any_state() {
     for by_caller in [true, false] {
         let mut bed = bed();
         let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
@@ -46,7 +46,7 @@ fn a_call_goes_on_whatever_the_process_forgets() {
         let mut bed = restarted(&bed);
         let sent = bed.one(from, &bye.bytes());
         assert_eq!((sent.to, sent.message().record_routes().count()), (to, 0));
-        assert_eq!(restarted(&bed).one(from, &bye.bytes()), sent, "a repetition goes the same way");
+        assert_eq!(restarted(&bed).one(from, &bye.bytes()), sent, "a retransmission goes the same way");
         let mut bed = self::bed();
         let ok = bed.one(to, &answer(&sent.bytes, addr(PROXY), 200, to));
         assert_eq!((ok.to, ok.status()), (from, 200));
@@ -59,7 +59,7 @@ fn a_call_goes_on_whatever_the_process_forgets() {
 /// RFC 3261 §16.11: a retransmission gets the same branch and the same Record-Route. CANCEL and the ACK to a failure
 /// must match the INVITE downstream. So they have its branch and go to its hop, even after seconds or a restart.
 #[test]
-fn what_belongs_to_an_invite_has_its_branch_and_its_hop() {
+fn cancel_and_ack_have_the_branch_and_hop_of_the_invite() {
     let mut reached = std::collections::BTreeSet::new();
     for call in 0..20 {
         let mut bed = bed();
@@ -124,14 +124,14 @@ fn copies_keep_their_branch_when_the_key_changes() {
             assert_eq!(
                 answered(&mut other(&[]), &next, 180).status(),
                 180,
-                "what begins later has the new key"
+                "later requests have the new key"
             );
         }
     }
 }
 
 #[test]
-fn a_response_that_answers_nothing_of_ours_goes_nowhere() {
+fn a_response_without_a_request_of_this_proxy_is_dropped() {
     let mut bed = bed();
     let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
     let ok = answer(&at_hop.bytes, addr(PROXY), 200, at_hop.to);
@@ -161,7 +161,7 @@ fn a_response_that_answers_nothing_of_ours_goes_nowhere() {
 }
 
 #[test]
-fn a_token_that_is_too_old_or_of_another_key_leads_to_no_party() {
+fn an_old_or_foreign_token_leads_to_no_target() {
     for (wait, key) in [(2 * LIFETIME, KEY), (Duration::ZERO, TokenKey([1; 16]))] {
         let mut bed = bed();
         let call = bed.call("call");
@@ -179,7 +179,7 @@ fn a_token_that_is_too_old_or_of_another_key_leads_to_no_party() {
 
 /// A token is valid for its whole lifetime, although its time is coarse.
 #[test]
-fn a_token_lives_as_long_as_others() {
+fn a_coarse_token_lives_its_full_lifetime() {
     for offset in [0, 1, 200, 449, 450, 451] {
         let mut bed = bed();
         bed.now += Duration::from_secs(offset);
@@ -191,7 +191,7 @@ fn a_token_lives_as_long_as_others() {
 
 /// RFC 3261 §12.2: either party may state a new target, in a request or in a response.
 #[test]
-fn a_party_that_moves_is_followed() {
+fn a_refreshed_target_is_followed() {
     let elsewhere = addr("127.0.7.7:7000");
     for (by_caller, in_request) in [(true, true), (true, false), (false, true), (false, false)] {
         let mut bed = bed();
@@ -218,7 +218,7 @@ fn a_party_that_moves_is_followed() {
 
 /// Without Record-Route, the requests of a dialog do not pass this proxy, with transactions as without.
 #[test]
-fn who_records_no_route_sees_no_more_of_the_call() {
+fn without_record_route_the_dialog_does_not_pass() {
     let record_route = false;
     for mode in [Service::Proxy { spread: Spread::Found, record_route }, Service::Relay { record_route }] {
         let mut bed = bed().with_mode(mode);
@@ -232,7 +232,7 @@ fn who_records_no_route_sees_no_more_of_the_call() {
 
 /// A proxy without transactions has no limit of them.
 #[test]
-fn it_is_never_full() {
+fn a_stateless_proxy_is_never_full() {
     let mut bed = bed();
     bed.set(|setup| setup.settings.limits = ProxyLimits { transactions: 0, memory: 0, ..LIMITS });
     let call = bed.call("call");
@@ -250,12 +250,12 @@ fn a_change_of_mode_moves_no_call() {
         bed.wait(Duration::from_secs(40));
         let mut bed = bed.with_mode(after);
         assert_eq!(bed.one(client(), &call.by_caller("BYE", 2).bytes()).to, call.callee.at);
-        assert_eq!(bed.shard.proxy_report().expect("it has next hops").transactions, transactions);
+        assert_eq!(bed.shard.proxy_report().expect("the proxy has next hops").transactions, transactions);
     }
 }
 
 #[test]
-fn what_belongs_to_an_invite_keeps_its_branch_when_key_and_mode_change() {
+fn cancel_and_ack_keep_their_branch_when_key_and_mode_change() {
     let mut bed = bed();
     let invite = Req::new("INVITE", "call", client());
     let at_hop = bed.invite(&invite);
@@ -273,13 +273,13 @@ fn has_rest(bed: &mut Bed, hop: SocketAddr) {
     let mut calls = (0..20).map(|number| Req::new("INVITE", &format!("full-{number}"), client()));
     let sent = calls.find_map(|call| bed.receive(0, client(), &call.bytes()).pop().filter(|at| at.to == hop));
     let busy = Resp::new(503, hop).with("Retry-After", "30");
-    bed.receive(0, hop, &busy.bytes_from(&sent.expect("one of them").bytes, addr(PROXY)));
+    bed.receive(0, hop, &busy.bytes_from(&sent.expect("the call is forwarded").bytes, addr(PROXY)));
 }
 
 /// RFC 3261 §16.11: copies, CANCEL and ACK follow the INVITE, whatever the state of the hop. If its hop is unknown,
 /// they go to one of the hops.
 #[test]
-fn what_belongs_to_an_invite_follows_it_to_a_hop_that_rests() {
+fn cancel_and_ack_follow_the_invite_to_a_paused_hop() {
     let mut bed = bed();
     let (invite, other) = (Req::new("INVITE", "call", client()), Req::new("INVITE", "other", client()));
     let at_hop = bed.invite(&invite);
@@ -288,7 +288,7 @@ fn what_belongs_to_an_invite_follows_it_to_a_hop_that_rests() {
         has_rest(&mut bed, addr(hop));
     }
     assert_eq!(bed.resting().len(), 2);
-    assert_eq!(bed.one(client(), &other.bytes()).status(), 503, "new calls find nobody");
+    assert_eq!(bed.one(client(), &other.bytes()).status(), 503, "new calls find no hop");
     assert_eq!(bed.one(client(), &invite.bytes()), at_hop, "a copy");
     assert_eq!(bed.one(client(), &invite.same_branch("CANCEL", None).bytes()).to, at_hop.to);
     assert_eq!(bed.one(client(), &invite.same_branch("ACK", Some("bob")).bytes()).to, at_hop.to);
@@ -381,7 +381,7 @@ fn equal_branches_of_two_clients_are_two_calls() {
 
 /// RFC 2543: without the magic cookie a branch means nothing; copies, CANCEL and ACK follow the INVITE.
 #[test]
-fn what_belongs_to_an_invite_without_a_cookie_follows_it() {
+fn cancel_and_ack_follow_an_invite_without_a_cookie() {
     let via = |branch: &str| format!("SIP/2.0/UDP {}{branch}", client());
     for branches in
         [["", "", ""], [";branch=1", ";branch=1", ";branch=1"], [";branch=1", ";branch=2", ";branch=3"]]

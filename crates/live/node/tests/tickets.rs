@@ -17,7 +17,7 @@ fn a_request_with_a_transaction_holds_its_ticket_until_the_final_response() {
         let at_hop = bed.invite(&invite);
         assert_eq!(tickets(&bed), [1, 0, 0, 0, 0]);
         bed.receive(0, client(), &invite.bytes());
-        assert_eq!(tickets(&bed), [1, 0, 0, 0, 0], "a repetition has none");
+        assert_eq!(tickets(&bed), [1, 0, 0, 0, 0], "a retransmission has no ticket");
         respond(&mut bed, &at_hop, 180);
         assert_eq!(tickets(&bed), [1, 0, 0, 0, 0]);
         respond(&mut bed, &at_hop, status);
@@ -26,11 +26,11 @@ fn a_request_with_a_transaction_holds_its_ticket_until_the_final_response() {
 }
 
 #[test]
-fn what_nobody_answers_is_refused_in_the_end() {
+fn an_unanswered_request_is_refused_in_the_end() {
     let mut bed = ProxyBed::plain();
     bed.invite(&Req::new("INVITE", "call", client()));
     bed.wait(Duration::from_hours(1));
-    assert_eq!(tickets(&bed), [0, 0, 1, 0, 0], "with 408, or the next hop's silence");
+    assert_eq!(tickets(&bed), [0, 0, 1, 0, 0], "refused with 408 after silence");
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn a_request_without_a_transaction_passes_at_once() {
 }
 
 #[test]
-fn what_finds_no_server_is_refused() {
+fn a_request_without_a_server_is_refused() {
     for service in [Service::Balance, Service::BalanceTransactions, Service::HOPS] {
         let mut bed = ProxyBed::plain().with_mode(service);
         bed.set(|setup| testbed::set_members(setup, &[]));
@@ -53,7 +53,7 @@ fn what_finds_no_server_is_refused() {
 }
 
 #[test]
-fn what_belongs_to_a_dialog_needs_none() {
+fn requests_of_a_dialog_need_no_ticket() {
     let mut bed = ProxyBed::plain();
     let call = bed.call("call");
     let given = bed.shard.tickets().given();

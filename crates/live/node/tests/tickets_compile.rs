@@ -35,7 +35,7 @@ const FAULTS: [(&str, &str); 6] = [
 ];
 
 #[test]
-fn nothing_goes_on_without_a_ticket() {
+fn no_request_is_forwarded_without_a_ticket() {
     let workspace = copy_of_crate().expect("a copy of the crate");
     assert_eq!(errors(&workspace, FAULTLESS), [""; 0]);
     for (fault, code) in FAULTS {
@@ -62,7 +62,7 @@ fn copy_of_crate() -> io::Result<PathBuf> {
     let manifest = fs::read_to_string(package.join("Cargo.toml"))?;
     fs::write(copy.join("node/Cargo.toml"), manifest.split("[dev-dependencies]").next().unwrap_or_default())?;
     let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
-    let (_, shared) = manifest.split_once("[workspace.package]").expect("what packages share");
+    let (_, shared) = manifest.split_once("[workspace.package]").expect("the shared settings of packages");
     let shared = shared.replace("path = \"", &format!("path = \"{}/", root.display()));
     let manifest =
         format!("[workspace]\nresolver = \"3\"\nmembers = [\"node\"]\n\n[workspace.package]{shared}");

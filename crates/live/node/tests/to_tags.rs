@@ -7,8 +7,8 @@ use route::Access;
 const MODES: [Service; 4] =
     [Service::HOPS, STATELESS, Service::Calls(Spread::Found), Service::Distribute { record_route: true }];
 
-/// INVITEs with an invented To tag that name their target in different ways: not at all, by a Route past this proxy, by
-/// a Route with a false token of either kind, by the Request-URI.
+/// INVITEs with an invented To tag. They name their target in different ways: not at all, by a Route past this proxy,
+/// by a Route with a false token of either kind, or by the Request-URI.
 fn forged(call_id: &str, user: &str) -> Vec<Req> {
     let uri = format!("sip:{user}@pool.example");
     let new =
@@ -53,7 +53,7 @@ fn leads_elsewhere(request: &Req) -> bool {
 }
 
 #[test]
-fn they_do_not_get_round_rate_limits() {
+fn invented_to_tags_do_not_bypass_rate_limits() {
     for mode in MODES {
         let mut bed = bed(mode);
         bed.set(|setup| setup.settings.rates = limited(10));
@@ -71,7 +71,7 @@ fn they_do_not_get_round_rate_limits() {
 }
 
 #[test]
-fn nor_round_a_stop() {
+fn invented_to_tags_do_not_bypass_a_stop() {
     for mode in MODES {
         let mut bed = bed(mode);
         let call = bed.call("call");
@@ -90,7 +90,7 @@ fn nor_round_a_stop() {
 
 /// Next hops in two pools, as of two routes with `next`. A sender admitted to one route may not use the other.
 #[test]
-fn nor_round_routes_and_who_may_use_them() {
+fn invented_to_tags_do_not_bypass_routes_and_access_lists() {
     for mode in MODES {
         for orphans in [true, false] {
             let mut bed = bed(mode);
@@ -122,7 +122,7 @@ fn nor_round_routes_and_who_may_use_them() {
 
 /// A pool with sessions beside next hops: a request that it balances is a new one.
 #[test]
-fn nor_where_sessions_are_kept() {
+fn invented_to_tags_bypass_nothing_in_pools_with_sessions() {
     let mut bed = Bed::new(Site { forwards_orphans: true, ..Site::plain() });
     bed.set(|setup| setup.settings.rates = limited(10));
     let mut passed = 0;
@@ -149,13 +149,13 @@ fn nor_where_sessions_are_kept() {
 
 /// A call that begins with an invented To tag is kept like any other: it has a record, and counts for the limit.
 #[test]
-fn a_call_that_begins_with_one_is_kept() {
+fn a_call_with_an_invented_to_tag_is_kept() {
     let mut bed = bed(Service::Calls(Spread::Found));
     keep_dialogs(&mut bed, DialogSettings::default());
     let invite = Req { to_tag: Some("zz".to_owned()), ..Req::new("INVITE", "call", client()) };
     let at_hop = bed.invite(&invite);
     let calls =
-        |bed: &ProxyBed| bed.shard.proxy_report().and_then(|report| report.calls).expect("they are kept");
+        |bed: &ProxyBed| bed.shard.proxy_report().and_then(|report| report.calls).expect("dialogs are kept");
     assert_eq!(calls(&bed).ringing, 1);
     answered(&mut bed, &at_hop, 200);
     assert_eq!(calls(&bed).answered, 1);
@@ -163,7 +163,7 @@ fn a_call_that_begins_with_one_is_kept() {
 
 /// Limits do not apply to requests that a token or a session proves.
 #[test]
-fn dialogs_that_are_known_go_on() {
+fn known_dialogs_continue() {
     for mode in MODES {
         let mut bed = bed(mode);
         let call = bed.call("call");

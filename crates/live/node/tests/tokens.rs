@@ -7,19 +7,19 @@ fn call() -> Dialog {
 }
 
 /// At a balancer without state: 481, an ACK is dropped, each is counted, and nothing else is sent.
-fn assert_refused(bed: &mut Bed, request: &Req, what: &str) {
+fn assert_refused(bed: &mut Bed, request: &Req, case: &str) {
     let before = bed.shard.counters().tokens_refused;
     for method in ["BYE", "INVITE", "INFO", "CANCEL"] {
         let request = Req { method: method.to_owned(), ..request.clone() };
         let charged = bed.shard.ledger();
         let foretold = bed.explain(client(), &request.bytes()).expect("well formed");
-        assert_eq!(bed.shard.ledger(), charged, "asking costs the traffic nothing");
+        assert_eq!(bed.shard.ledger(), charged, "explain is not charged");
         assert_eq!((foretold.decision, foretold.token), (balance::NodeDecision::Orphan, None));
         let sent = bed.one(0, client(), &request.bytes());
-        assert_eq!((sent.to, sent.status()), (client(), 481), "{what}: {method}");
+        assert_eq!((sent.to, sent.status()), (client(), 481), "{case}: {method}");
     }
     bed.dropped(0, client(), &Req { method: "ACK".to_owned(), ..request.clone() }.bytes(), "refused_ack");
-    assert_eq!(bed.shard.counters().tokens_refused, before + 5, "{what}");
+    assert_eq!(bed.shard.counters().tokens_refused, before + 5, "{case}");
     bed.assert_idle();
 }
 
@@ -38,7 +38,7 @@ fn too_old_or_from_the_future() {
 
 /// Clients move. Another holder of the token reaches only the node of the call, too.
 #[test]
-fn from_another_address_it_leads_to_the_node_of_its_call() {
+fn a_token_from_another_address_leads_to_its_node() {
     let mut call = call();
     call.caller.at = addr("127.0.9.2:7000");
     let mut bed = Bed::new(Site::plain());
@@ -66,11 +66,11 @@ fn a_client_reaches_nothing_but_its_node() {
 /// Requests of a pool's dialog go to its member, which evaluates Route and Request-URI. The 2xx may have another
 /// Contact, the member may fork and send several 2xx, and a loose router may be behind it.
 #[test]
-fn a_dialog_goes_to_its_member_whatever_is_behind_it() {
+fn a_dialog_goes_to_its_member_whatever_follows_it() {
     for mode in [Service::Balance, Service::BalanceTransactions] {
         let mut bed = Bed::new(Site::plain()).with_mode(mode);
         let sent = bed.receive(0, client(), &Req::new("INVITE", "behind", client()).bytes());
-        let invite = sent.last().expect("it goes on");
+        let invite = sent.last().expect("the INVITE is forwarded");
         let router = "<sip:127.0.6.6;lr>".to_owned();
         for (tag, contact) in [("bob", "127.0.5.1:5060"), ("carol", "127.0.5.2:5070")] {
             let routes = [vec![router.clone()], record_routes(&invite.bytes)].concat();
@@ -89,7 +89,7 @@ fn a_dialog_goes_to_its_member_whatever_is_behind_it() {
 }
 
 #[test]
-fn responses_that_answer_nothing_of_ours() {
+fn responses_without_a_request_of_this_proxy() {
     let mut bed = Bed::new(Site::plain());
     let invite = bed.one(0, client(), &Req::new("INVITE", "forged", client()).bytes());
     let node = invite.to;

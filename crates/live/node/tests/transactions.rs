@@ -47,7 +47,7 @@ fn a_call_has_a_transaction_and_a_session_and_its_dialog_is_the_members() {
     call.caller_asks(&mut bed, "ACK", 1);
     call.callee_asks(&mut bed, "INFO", 1);
     call.caller_asks(&mut bed, "BYE", 2);
-    assert_eq!(transactions(&bed), kept, "within the dialog there are none");
+    assert_eq!(transactions(&bed), kept, "requests of the dialog have no transaction");
     let other = invited(&mut bed, "other");
     respond(&mut bed, &other, 486);
     assert_eq!(bed.load(), Load::default(), "a 486 is an answer");
@@ -59,12 +59,12 @@ fn a_call_has_a_transaction_and_a_session_and_its_dialog_is_the_members() {
 /// RFC 3261 §16.7 step 5, §18.2.2: a member changes the Via of a 2xx after the final response. The 2xx still goes to
 /// the caller, and not to a third party.
 #[test]
-fn a_late_2xx_goes_to_the_caller_and_to_nobody_else() {
+fn a_late_2xx_goes_only_to_the_caller() {
     for first in [200, 486] {
         let mut bed = bed(Failover::default());
         let at_member = invited(&mut bed, "call");
-        let told = respond(&mut bed, &at_member, first);
-        assert!(told.iter().any(|sent| sent.to == client() && sent.status() == first), "{told:#?}");
+        let back = respond(&mut bed, &at_member, first);
+        assert!(back.iter().any(|sent| sent.to == client() && sent.status() == first), "{back:#?}");
         let forged = string(&at_member.bytes).replace(&client().to_string(), "192.0.2.66:5060");
         let forged =
             forged.replace("received=127.0.9.1", "received=192.0.2.66").replace("rport=6000", "rport=5060");
@@ -75,7 +75,7 @@ fn a_late_2xx_goes_to_the_caller_and_to_nobody_else() {
 }
 
 #[test]
-fn who_refuses_is_passed_by_in_its_pool_first_and_then_in_the_next() {
+fn a_refusing_member_is_skipped_in_its_pool_and_then_the_pool() {
     let mut bed = bed(failover(RETRIES));
     let mut at = invited(&mut bed, "call");
     let mut asked = vec![at.to];
@@ -87,11 +87,15 @@ fn who_refuses_is_passed_by_in_its_pool_first_and_then_in_the_next() {
         let sent = respond(&mut bed, &at, 503);
         at = next(&sent);
         asked.push(at.to);
-        assert_eq!((bed.load().transactions, bed.load().calls), (1, 1), "it counts where it is");
+        assert_eq!(
+            (bed.load().transactions, bed.load().calls),
+            (1, 1),
+            "the call counts at its present member"
+        );
     }
     asked.sort();
     let all: Vec<_> = bed.site.nodes.iter().map(|node| addr(node.0)).collect();
-    assert_eq!(asked, all, "each once");
+    assert_eq!(asked, all, "each member is tried once");
     let last = respond(&mut bed, &at, 503);
     assert_eq!(statuses(&last), [500], "RFC 3261 §16.7 step 6");
     assert_eq!(bed.load(), Load::default());
@@ -100,7 +104,7 @@ fn who_refuses_is_passed_by_in_its_pool_first_and_then_in_the_next() {
 }
 
 #[test]
-fn silence_is_told_and_the_next_one_is_tried() {
+fn silence_is_reported_and_the_next_member_is_tried() {
     let mut bed = bed(failover(RETRIES));
     let first = invited(&mut bed, "call");
     let sent = bed.wait(Duration::from_secs(32));
@@ -113,7 +117,7 @@ fn silence_is_told_and_the_next_one_is_tried() {
 }
 
 #[test]
-fn an_icmp_error_leads_to_another_one_at_once() {
+fn an_icmp_error_leads_to_another_member_at_once() {
     let mut bed = bed(failover(RETRIES));
     let first = invited(&mut bed, "call");
     let second = bed.unreachable(first.to, &first.bytes[..200]);
@@ -121,7 +125,7 @@ fn an_icmp_error_leads_to_another_one_at_once() {
     assert_ne!(second[0].to, first.to);
     assert_eq!((bed.load().transactions, bed.load().calls), (1, 1));
     let calls: Vec<_> = (0..6).map(|n| invited(&mut bed, &format!("late{n}")).to).collect();
-    assert!(!calls.contains(&first.to), "it rests");
+    assert!(!calls.contains(&first.to), "the failed member is paused");
 }
 
 /// A dead pool must not double the traffic.
@@ -252,9 +256,13 @@ fn a_route_reaches_no_hop_of_another_rule() {
         let refused = asked(&mut bed, call, own, 3);
         assert_eq!((refused.len(), refused[0].status()), (1, 403), "{call}");
         let sent = asked(&mut bed, &format!("{call}-here"), own, 1);
-        assert_eq!(sent.last().expect("it goes on").to, addr(bed.site.nodes[1].0), "a hop of its own rule");
+        assert_eq!(
+            sent.last().expect("the INVITE is forwarded").to,
+            addr(bed.site.nodes[1].0),
+            "a hop of its own rule"
+        );
     }
-    assert_eq!((bed.load().calls, bed.load().transactions), (2, 2), "they count");
+    assert_eq!((bed.load().calls, bed.load().transactions), (2, 2), "both calls count");
     let deny = Access::new(&[], &["127.0.9.0/24".parse().unwrap()], AccessRefusal::Forbidden).unwrap();
     bed.set(|setup| setup.settings.routes = Arc::new(Routes { table: Table::default(), access: vec![deny] }));
     let refused = asked(&mut bed, "denied", "<sip:127.0.0.1;lr;sbp=x>", 1);
@@ -263,7 +271,7 @@ fn a_route_reaches_no_hop_of_another_rule() {
 
 /// A former member is trusted no more than a stranger.
 #[test]
-fn who_was_a_member_does_not_call_out_by_the_rules_of_members() {
+fn a_former_member_cannot_use_the_rules_of_members() {
     let mut bed = bed(Failover::default());
     set_rules(&mut bed, [to_pool(1, Conditions { origin: Origin::Members, ..Conditions::default() })]);
     let call = |bed: &mut Bed, call_id: &str| {
@@ -277,17 +285,17 @@ fn who_was_a_member_does_not_call_out_by_the_rules_of_members() {
 
 /// A request of a dialog goes to no other member, even without its token.
 #[test]
-fn within_a_dialog_nobody_else_is_tried() {
+fn within_a_dialog_no_other_member_is_tried() {
     let mut bed = bed(failover(RETRIES));
     let at_member = invited(&mut bed, "call");
     let call = Dialog::answered(&mut bed, &at_member);
     let mut again = call.by_caller("INVITE", 2);
     again.routes.clear();
     let sent = bed.receive(0, client(), &again.bytes());
-    let at_member = sent.last().expect("it goes on").clone();
+    let at_member = sent.last().expect("the INVITE is forwarded").clone();
     let failed = respond(&mut bed, &at_member, 503);
     assert_eq!(requests(&failed, Method::Invite), []);
-    assert_eq!(bed.load().calls, 1, "the call goes on where it is");
+    assert_eq!(bed.load().calls, 1, "the call stays at its member");
 }
 
 proptest! {
@@ -349,7 +357,7 @@ fn moved(bed: &mut Bed, time: Duration, before: &[Sent]) -> Vec<Sent> {
 
 /// RFC 3261 §9.1: a CANCEL waits for a provisional response. §16.7 step 5: a 2xx that crosses it still goes back.
 #[test]
-fn a_silent_member_is_followed_by_the_next_one_and_then_by_the_next_pool() {
+fn a_silent_member_is_followed_by_the_next_member_and_pool() {
     let mut bed = timed(None);
     let mut asked = vec![invited(&mut bed, "call")];
     while asked.len() < 4 {
@@ -401,7 +409,7 @@ fn silence_counts_as_a_failure_of_the_member_unless_it_answers_others_or_all_are
         let sent = bed.wait(TIMEOUT);
         if is_answered {
             let is_it = |sent: &&Sent| sent.to != silent.to && sent.message().call_id() == b"silent";
-            respond(&mut bed, sent.iter().rfind(is_it).expect("the next one has it"), 100);
+            respond(&mut bed, sent.iter().rfind(is_it).expect("the next member has the call"), 100);
         }
         bed.wait(Duration::from_secs(100));
         let slot = Slot(bed.slot(silent.to));

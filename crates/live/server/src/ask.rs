@@ -1,4 +1,4 @@
-//! Questions and commands of the rest of the process to the control task.
+//! Questions and commands of other parts of the process to the control task.
 
 use crate::figures::View;
 use crate::registrations::Home;
@@ -16,7 +16,7 @@ pub(crate) enum Ask {
         draining: bool,
         reply: oneshot::Sender<Result<Vec<Peer>, String>>,
     },
-    /// A wish of the scaler of a pool about the member at this address.
+    /// A request of the scaler of a pool about the member at this address.
     Scale {
         pool: String,
         address: SocketAddr,
@@ -39,7 +39,7 @@ pub(crate) enum Ask {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ScaleWish {
-    /// Whether the member gets new calls as far as the scaler is concerned. `true`: it gets none.
+    /// Starts (`true`) or ends the scaler's drain of the member.
     Drain(bool),
     /// Probes the member to find out whether it answers.
     Doubt,

@@ -56,7 +56,9 @@ fn of_listeners(config: &Config) -> impl Iterator<Item = String> {
     let is_absent = |ip: &IpAddr| {
         UdpSocket::bind((*ip, 0)).is_err_and(|error| error.kind() == ErrorKind::AddrNotAvailable)
     };
-    all.into_iter().filter(is_absent).map(|ip| format!("{ip} is no address of this host: a start fails here"))
+    all.into_iter()
+        .filter(is_absent)
+        .map(|ip| format!("{ip} is not an address of this host: a start fails here"))
 }
 
 /// Lists faults of the certificates that clients may reject. UDP and TCP work nevertheless.
@@ -108,10 +110,13 @@ fn collisions(config: &Config, path: &Path) -> Vec<String> {
     }
     let whole = |file: &Path| file.canonicalize().or_else(|_| std::path::absolute(file)).ok();
     let mut problems = Vec::new();
-    for (index, (what, file)) in written.iter().enumerate() {
+    for (index, (purpose, file)) in written.iter().enumerate() {
         let others = read.iter().chain(&written[..index]).filter(|(_, other)| whole(other) == whole(file));
         problems.extend(others.map(|(other, _)| {
-            format!("{other} and {what} would be one file, {}; give one of them another name", file.display())
+            format!(
+                "{other} and {purpose} would be one file, {}; give one of them another name",
+                file.display()
+            )
         }));
     }
     problems
@@ -131,7 +136,7 @@ fn of_pool(pool: &PoolConfig) -> Vec<String> {
     };
     let never = pool.members.iter().filter(never).map(|member| {
         format!(
-            "[pool.{name}] members: {} is never found: no name ends with .invalid (RFC 6761)",
+            "[pool.{name}] members: {} is never resolved: no DNS name ends with .invalid (RFC 6761)",
             member.address
         )
     });
@@ -143,7 +148,7 @@ fn of_pool(pool: &PoolConfig) -> Vec<String> {
         lines.iter().map(|line| &line.program).filter(|program| !is_there(program)).collect();
     missing.dedup();
     let missing = missing.into_iter().map(|program| {
-        format!("[pool.{name}] scale: there is no program {program}; name one by its path, or one that PATH leads to")
+        format!("[pool.{name}] scale: there is no program {program}; give its path, or the name of a program in PATH")
     });
     never.chain(missing).collect()
 }
@@ -162,7 +167,7 @@ fn of_registrar(registrar: &RegistrarConfig) -> [Option<String>; 2] {
     let users = registrar.users.as_ref().and_then(|users| {
         let problem = match users {
             UsersPlace::File(file) => match UserFile::read(file) {
-                Ok(users) => nobody(&users, file, registrar),
+                Ok(users) => no_user_of_realm(&users, file, registrar),
                 Err(error) => Some(error.to_string()),
             },
             UsersPlace::Database(server) => subscribers(server).check().err().map(|error| error.to_string()),
@@ -181,19 +186,19 @@ fn of_registrar(registrar: &RegistrarConfig) -> [Option<String>; 2] {
 }
 
 /// Reports that no user of a file belongs to the realm.
-fn nobody(users: &UserFile, file: &Path, registrar: &RegistrarConfig) -> Option<String> {
+fn no_user_of_realm(users: &UserFile, file: &Path, registrar: &RegistrarConfig) -> Option<String> {
     let realm = &registrar.settings.authentication.as_ref()?.digest.realm;
     let realms = users.realms();
     (!realms.iter().any(|of| **of == **realm)).then(|| {
         let shown = |realm: &[u8]| realm.escape_ascii().to_string();
         let there: Vec<_> = realms.iter().map(|realm| shown(realm)).collect();
         let there = if there.is_empty() {
-            "there is no user".to_owned()
+            "it has no users".to_owned()
         } else {
-            format!("they are of {}", there.join(", "))
+            format!("its users are of {}", there.join(", "))
         };
         format!(
-            "no user of {} is of the realm {}: {there}. Set `realm`, or make the hashes for it",
+            "no user of {} is of the realm {}: {there}. Set `realm`, or make the hashes for that realm",
             file.display(),
             shown(realm)
         )
@@ -219,7 +224,7 @@ fn of_file(file: &Path) -> Option<String> {
     let directory = file.parent().filter(|directory| *directory != Path::new(""))?;
     let shown = directory.display();
     match fs::metadata(directory) {
-        Ok(there) if !there.is_dir() => Some(format!("{shown} is no directory; name another file")),
+        Ok(there) if !there.is_dir() => Some(format!("{shown} is not a directory; name another file")),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             Some(format!("there is no directory {shown}; make it, or name another file"))
         }
@@ -249,11 +254,11 @@ mod tests {
         let pool = "[listen]\nudp = [\"127.0.0.1:5060\"]\n[pool.x]\nmembers = [\"127.0.0.2\"]\n";
         let configured = |more: &str| config::parse(&format!("{pool}{more}"), "test").unwrap();
         let said = |more: &str, file: &Path| of_secrets(&configured(more), file);
-        assert_eq!(said("", &file), None, "it will be made");
+        assert_eq!(said("", &file), None, "a start makes the file");
         fs::write(key::beside(&file), "abc").unwrap();
         assert!(said("", &file).is_some_and(|text| text.contains("hexadecimal")));
         let other = "[token]\nkey = \"000102030405060708090a0b0c0d0e0f\"";
-        assert_eq!(said(other, &file), None, "it is not looked at");
+        assert_eq!(said(other, &file), None, "the stored secret is unused");
         let exposed = format!("{other}\n[admin]\nlisten = \"0.0.0.0:8060\"");
         fs::write(file.with_extension("admin-token"), "abc").unwrap();
         assert!(said(&exposed, &file).is_some_and(|text| text.contains(".admin-token does not hold")));
@@ -262,11 +267,11 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_another_host_is_told() {
+    fn an_address_of_another_host_is_reported() {
         let text = "[listen]\nudp = [\"127.0.0.1:5060\", \"192.0.2.1:5060\"]\ntcp = [\"192.0.2.1:5060\"]\n[pool.x]\nmembers = [\"127.0.0.2\"]\n";
         let config = config::parse(text, "test").unwrap();
-        let told: Vec<_> = of_listeners(&config).collect();
-        assert_eq!(told, ["192.0.2.1 is no address of this host: a start fails here"]);
+        let findings: Vec<_> = of_listeners(&config).collect();
+        assert_eq!(findings, ["192.0.2.1 is not an address of this host: a start fails here"]);
     }
 
     #[test]
@@ -281,14 +286,15 @@ mod tests {
         let name =
             |extension| file.with_extension(extension).file_name().unwrap().to_string_lossy().into_owned();
         let tls = |key: &str| format!("[tls]\ncertificates = [{{ chain = \"a.pem\", key = {key:?} }}]\n");
-        assert_eq!(said(&tls(&name("key"))), [""; 0], "it is no name of ours");
+        assert_eq!(said(&tls(&name("key"))), [""; 0], "the file is not written by the server");
         let both = format!("store = \"x\"\n{}[calls]\nrecords = \"x\"", tls(&name("token-key")));
-        let told = said(&both);
+        let findings = said(&both);
         let start =
             ["[tls] and the token key would be one file, ", "[registrar] store and [calls] records would be"];
         assert!(
-            told.iter().zip(start).all(|(told, start)| told.starts_with(start)) && told.len() == 2,
-            "{told:?}"
+            findings.iter().zip(start).all(|(findings, start)| findings.starts_with(start))
+                && findings.len() == 2,
+            "{findings:?}"
         );
     }
 
@@ -300,13 +306,13 @@ mod tests {
         let store = |path: &str| format!("store = {path:?}");
         assert_eq!(said(&store(&format!("{fine}.bindings")), &fine), [""; 0]);
         let nowhere = format!("{}/sarabande-is-not-there/x", here.display());
-        let told = format!(
+        let findings = format!(
             "there is no directory {}/sarabande-is-not-there; make it, or name another file",
             here.display()
         );
         assert_eq!(
             said(&store(&format!("{nowhere}.bindings")), &nowhere),
-            [format!("[registrar] store: {told}"), format!("[calls] records: {told}")]
+            [format!("[registrar] store: {findings}"), format!("[calls] records: {findings}")]
         );
         let directory = here.display().to_string();
         assert_eq!(
@@ -316,16 +322,16 @@ mod tests {
         let own = env::current_exe().unwrap().display().to_string();
         assert_eq!(
             said("", &format!("{own}/x")),
-            [format!("[calls] records: {own} is no directory; name another file")]
+            [format!("[calls] records: {own} is not a directory; name another file")]
         );
     }
 
     #[test]
-    fn urls_have_to_be_whole() {
+    fn incomplete_urls_are_reported() {
         let one = |registrar: &str, records: &str, start: &str| {
             let said = said(registrar, records);
             assert!(said.len() == 1 && said[0].starts_with(start), "{said:?}");
-            assert!(!said[0].contains("sesame"), "a password is nobody's business: {said:?}");
+            assert!(!said[0].contains("sesame"), "a password is never shown: {said:?}");
         };
         let fine = "postgres://bob:sesame@db.example/calls";
         assert_eq!(
@@ -340,7 +346,7 @@ mod tests {
         one(
             "",
             "postgres://bob:sesame@%2frun%2fpostgresql/calls?sslmode=verify-full",
-            "[calls] records: the URL of the database of call records wants TLS on a Unix socket",
+            "[calls] records: the URL of the database of call records requires TLS on a Unix socket",
         );
         one(
             "users = \"postgres://:sesame@\"",
@@ -362,17 +368,18 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_nobody_can_have_is_told() {
+    fn an_invalid_name_is_reported() {
         assert_eq!(said_of_pool("\"a.example.com\"", ""), [""; 0]);
-        let told = said_of_pool("\"a.example.com\", \"typo.invalid\"", "");
+        let findings = said_of_pool("\"a.example.com\", \"typo.invalid\"", "");
         assert!(
-            told.len() == 1 && told[0].starts_with("[pool.servers] members: typo.invalid is never found"),
-            "{told:?}"
+            findings.len() == 1
+                && findings[0].starts_with("[pool.servers] members: typo.invalid is never resolved"),
+            "{findings:?}"
         );
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_told() {
+    fn a_missing_program_is_reported() {
         let scale = |start: &str| {
             format!(
                 "scale = {{ driver = \"command\", start = {start:?}, stop = \"true\", list = \"true\", most = 1 }}"
@@ -380,14 +387,14 @@ mod tests {
         };
         assert_eq!(said_of_pool("\"127.0.0.1:5070\"", &scale("true")), [""; 0]);
         for program in ["sarabande-is-not-there", "/sarabande/is/not/there"] {
-            let told = said_of_pool("\"127.0.0.1:5070\"", &scale(program));
+            let findings = said_of_pool("\"127.0.0.1:5070\"", &scale(program));
             let start = format!("[pool.servers] scale: there is no program {program};");
-            assert!(told.len() == 1 && told[0].starts_with(&start), "{told:?}");
+            assert!(findings.len() == 1 && findings[0].starts_with(&start), "{findings:?}");
         }
     }
 
     #[test]
-    fn users_of_another_realm_are_told() {
+    fn users_of_another_realm_are_reported() {
         let file = env::temp_dir().join(format!("sarabande-check-users-{}", std::process::id()));
         let users = |realm: &str| format!("bob:{realm}:37593d991414f52c30246c60c7798431\n");
         let fine = format!("{}/calls.jsonl", env::temp_dir().display());
@@ -395,10 +402,10 @@ mod tests {
         fs::write(&file, users("example.com")).unwrap();
         assert_eq!(said(&registrar, &fine), [""; 0]);
         fs::write(&file, users("example.net")).unwrap();
-        let told = said(&registrar, &fine);
+        let findings = said(&registrar, &fine);
         fs::remove_file(&file).unwrap();
-        let end =
-            "is of the realm example.com: they are of example.net. Set `realm`, or make the hashes for it";
-        assert!(told.len() == 1 && told[0].ends_with(end), "{told:?}");
+        let end = "is of the realm example.com: its users are of example.net. Set `realm`, or make the hashes for \
+            that realm";
+        assert!(findings.len() == 1 && findings[0].ends_with(end), "{findings:?}");
     }
 }

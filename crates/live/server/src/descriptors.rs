@@ -3,7 +3,7 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use shards::proc;
 
-/// Descriptors reserved for other uses than SIP connections: 32 of the admin interface, the rest for stores, name
+/// Descriptors reserved for other uses than SIP connections: 32 for the admin interface, the others for stores, name
 /// servers, files and a successor.
 const RESERVE: u64 = 128;
 
@@ -27,7 +27,7 @@ pub(crate) fn most_connections(most: usize, links: usize) -> usize {
     if bound < most {
         tracing::warn!(
             most = bound,
-            "the process may have {limit} file descriptors, so there are fewer connections at a time than the {most} of \
+            "the limit of {limit} file descriptors allows fewer connections at a time than the {most} of \
              [connections] most. Raise `LimitNOFILE` of the service (`ulimit -Hn`), or lower [connections] most"
         );
     }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_and_files_have_theirs_before_connections() {
+    fn descriptors_are_reserved_before_connections() {
         assert_eq!(bounded(100_000, 1_024, 96), 800);
         assert_eq!(bounded(500, 1_024, 96), 500);
         assert_eq!(bounded(100_000, 64, 40), 1);

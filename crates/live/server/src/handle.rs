@@ -44,7 +44,6 @@ impl Handle {
     ///
     /// # Errors
     /// If the server has ended.
-    /// When the server has ended.
     pub async fn figures(&self, oldest_calls: bool) -> Result<Figures, String> {
         let view = self.view().await?;
         let snapshots: Vec<_> = self.ask_each(Command::Snapshot).await?;
@@ -150,7 +149,7 @@ impl Handle {
         answer.await.map_err(|_| GONE)?
     }
 
-    /// Sends the wish of a pool's scaler about the member at this address. It is ignored if the member has left.
+    /// Sends the request of a pool's scaler about the member at this address. It is ignored if the member has left.
     pub(crate) fn scale(&self, pool: &str, address: SocketAddr, wish: ScaleWish) {
         // If the server has ended, there is nothing to scale.
         let _ = self.ask(Ask::Scale { pool: pool.to_owned(), address, wish });
@@ -177,9 +176,9 @@ impl Handle {
     /// # Errors
     /// If the file has a fault, or no process can be started.
     pub async fn restart(&self) -> Result<(), String> {
-        let nobody = "this process starts no other one: it is part of another program";
+        let unable = "this process cannot start another one: it is part of another program";
         let (reply, answer) = oneshot::channel();
-        let starter = self.starter.get().ok_or(nobody)?;
+        let starter = self.starter.get().ok_or(unable)?;
         starter.send(reply).map_err(|_| GONE)?;
         answer.await.map_err(|_| GONE)?
     }

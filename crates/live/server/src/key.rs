@@ -51,8 +51,9 @@ pub(crate) fn read(file: &Path) -> io::Result<[u8; 16]> {
     let key = whole.then(|| u128::from_str_radix(digits, 16).ok()).flatten();
     key.map(u128::to_be_bytes).ok_or_else(|| {
         let file = file.display();
-        let what = format!("{file} does not hold 32 hexadecimal digits; remove it to have a new one made");
-        io::Error::new(io::ErrorKind::InvalidData, what)
+        let fault =
+            format!("{file} does not hold 32 hexadecimal digits; remove it so that a new one is generated");
+        io::Error::new(io::ErrorKind::InvalidData, fault)
     })
 }
 
@@ -89,13 +90,10 @@ mod tests {
         let name = file.file_stem().unwrap().to_string_lossy().into_owned();
         let all = std::fs::read_dir(file.parent().unwrap()).unwrap().map(|entry| entry.unwrap().file_name());
         let left: Vec<_> = all.filter(|other| other.to_string_lossy().starts_with(&name)).collect();
-        assert_eq!(left, [file.file_name().unwrap()], "no draft is left");
+        assert_eq!(left, [file.file_name().unwrap()], "no temporary file remains");
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         std::fs::write(&file, [0xff; 32]).unwrap();
-        assert!(
-            keep(&file).unwrap_err().to_string().contains("hexadecimal"),
-            "what is no text is no key either"
-        );
+        assert!(keep(&file).unwrap_err().to_string().contains("hexadecimal"), "a binary file holds no key");
         std::fs::write(&file, "abc").unwrap();
         assert_eq!(keep(&file).unwrap_err().kind(), io::ErrorKind::InvalidData);
         std::fs::remove_file(&file).unwrap();

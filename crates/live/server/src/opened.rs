@@ -79,7 +79,8 @@ fn too_small(granted: usize) -> Option<String> {
     (granted < RECEIVE_BUFFER).then(|| {
         let (granted, asked) = (granted >> 10, RECEIVE_BUFFER >> 10);
         format!(
-            "the kernel grants {granted} KiB of {asked} KiB for datagrams that wait: in a burst some are lost. Set \
+            "the kernel grants a receive buffer of {granted} KiB, not of {asked} KiB: datagrams are lost in a burst. \
+             Set \
              net.core.rmem_max = {RECEIVE_BUFFER} (packaging/90-sarabande.conf goes to /etc/sysctl.d; then `sysctl --system`) and restart"
         )
     })
@@ -92,7 +93,7 @@ fn admin(
 ) -> Result<Option<TcpListener>, StartError> {
     let Some(address) = address else { return Ok(None) };
     let taken = taken.filter(|taken| taken.local_addr().is_ok_and(|local| local == address));
-    let advice = "does it run already? `ss -ltnp` tells; otherwise set [admin] listen";
+    let advice = "`ss -ltnp` shows the process that has it; otherwise set [admin] listen";
     let listener = taken.map_or_else(|| std::net::TcpListener::bind(address), Ok);
     let listener = listener.and_then(|listener| {
         listener.set_nonblocking(true)?;
@@ -149,7 +150,7 @@ fn streams(
 
 fn open_stream(port: &Port, reuse_port: bool) -> io::Result<std::net::TcpListener> {
     listen(port.local, reuse_port).map_err(|error| {
-        let taken = "does it run already, or another SIP server? `ss -ltnp` tells";
+        let taken = "`ss -ltnp` shows the process that has it";
         cannot_listen(port.local, &error, taken)
     })
 }
@@ -171,8 +172,9 @@ fn adopt(
     let most = sets.len().div_ceil(threads) * datagram_ports(ports).count();
     if most > MOST_SOCKETS {
         let text = format!(
-            "the process before has {} threads, and one of ours would have to read {most} of its sockets: set [listen] \
-             threads no lower than there, or stop it first",
+            "the predecessor has {} threads, and a thread of this process would have to read {most} of its sockets: \
+             set [listen] \
+             threads at least as high as there, or stop the predecessor first",
             sets.len()
         );
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
@@ -198,10 +200,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn less_room_than_asked_for_is_told_with_its_remedy() {
+    fn a_small_receive_buffer_is_reported_with_its_remedy() {
         assert_eq!(too_small(4 << 20), None);
         let text = too_small(208 << 10).expect("less is granted");
-        assert!(text.contains("grants 208 KiB of 4096 KiB"), "{text}");
+        assert!(text.contains("grants a receive buffer of 208 KiB, not of 4096 KiB"), "{text}");
         assert!(text.contains("net.core.rmem_max = 4194304"), "{text}");
     }
 }

@@ -3,7 +3,8 @@
 use base::UnixTime;
 use digest_auth::Algorithm;
 use location::{
-    Aor, Ask, Binding, Register, Registrar, Registration, RegistrationStep, Reply, StoreError, targets,
+    Aor, Binding, Register, Registrar, Registration, RegistrationStep, StoreError, StoreReply, StoreRequest,
+    targets,
 };
 use node::{StoreAnswer, StoreQuery};
 use shards::{OnAnswer, Stores};
@@ -71,25 +72,26 @@ impl Home {
         let has_scheme = ["sip:", "sips:"].iter().any(|scheme| user.starts_with(scheme));
         let uri = if has_scheme { user.to_owned() } else { format!("sip:{user}") };
         let aor = Aor::of(uri.as_bytes()).filter(|aor| !aor.user().is_empty());
-        let aor = aor
-            .ok_or_else(|| ContactsError::NotServed(format!("{user:?} is no user: expected USER@DOMAIN")))?;
+        let aor = aor.ok_or_else(|| {
+            ContactsError::NotServed(format!("{user:?} is not a user: expected USER@DOMAIN"))
+        })?;
         if self.registrar.serves(uri.as_bytes()) {
             return Ok(aor);
         }
         let domains = self.registrar.settings().domains.iter().map(|domain| String::from_utf8_lossy(domain));
         let domains = domains.collect::<Vec<_>>().join(", ");
         Err(ContactsError::NotServed(format!(
-            "{user:?} is of no domain that is served here; there are: {domains}"
+            "the domain of {user:?} is not served here; served domains: {domains}"
         )))
     }
 
     pub(crate) async fn contacts(&self, aor: Aor) -> Result<UserContacts, ContactsError> {
-        match self.put(Ask::Read(aor)).await? {
-            (Reply::Read(record), date) => {
+        match self.put(StoreRequest::Read(aor)).await? {
+            (StoreReply::Read(record), date) => {
                 let there = record?.map(|record| targets(&record, date)).unwrap_or_default();
                 Ok(UserContacts { there, removed: Vec::new(), date })
             }
-            (Reply::Replaced(_), _) => Err(other_answer()),
+            (StoreReply::Replaced(_), _) => Err(other_answer()),
         }
     }
 
@@ -104,9 +106,9 @@ impl Home {
         let answer = loop {
             match step {
                 RegistrationStep::Done(answer) => break answer,
-                RegistrationStep::Ask(ask) => {
+                RegistrationStep::Request(ask) => {
                     let (reply, date) = self.put(ask).await?;
-                    if let Reply::Read(record) = &reply {
+                    if let StoreReply::Read(record) = &reply {
                         // A write replaces the record that was read last, or fails.
                         let there = record.clone()?.map(|record| targets(&record, date)).unwrap_or_default();
                         let is_meant =
@@ -114,7 +116,7 @@ impl Home {
                         let (removed, there) = there.into_iter().partition(is_meant);
                         found = UserContacts { there, removed, date };
                     }
-                    if let Reply::Replaced(Err(error)) = &reply {
+                    if let StoreReply::Replaced(Err(error)) = &reply {
                         return Err(error.clone().into());
                     }
                     step = registration.reply(date, &self.registrar, reply);
@@ -146,7 +148,7 @@ impl Home {
     }
 
     /// Sends a query to the store of bindings and waits for its answer.
-    async fn put(&self, ask: Ask) -> Result<(Reply, UnixTime), ContactsError> {
+    async fn put(&self, ask: StoreRequest) -> Result<(StoreReply, UnixTime), ContactsError> {
         match self.ask(StoreQuery::Location(ask)).await? {
             StoreAnswer::Location(reply, date) => Ok((reply, date)),
             StoreAnswer::User(_) => Err(other_answer()),
@@ -169,5 +171,5 @@ impl Home {
 
 /// Error of an answer that fits no query, which would be a bug.
 fn other_answer() -> ContactsError {
-    ContactsError::Store("the store has answered something else".to_owned())
+    ContactsError::Store("the store has answered another query".to_owned())
 }

@@ -51,9 +51,7 @@ impl Server {
 
     /// Starts one server of several in a process, without a file. It reports the utilisation of `model` to its
     /// neighbours.
-    ///
     /// # Errors
-    /// As [`start`](Self::start).
     /// As [`start`](Self::start).
     pub async fn start_modelled(config: Config, model: ModelProcessor) -> Result<Self, StartError> {
         Box::pin(Self::start_on(Some(model), config, None)).await
@@ -210,13 +208,14 @@ fn secret(config: &Config, path: Option<&Path>) -> io::Result<[u8; 16]> {
     let Some(file) = path.map(key::beside) else { return key::random() };
     match key::keep(&file) {
         Ok(key) => {
-            tracing::info!(file = %file.display(), "token key kept");
+            tracing::info!(file = %file.display(), "token key stored");
             Ok(key)
         }
         Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(error),
         Err(error) => {
-            tracing::warn!(file = %file.display(), %error, "no place to keep the token key: after a restart, calls now \
-                in progress are found no more. Set [token] key");
+            tracing::warn!(file = %file.display(), %error, "the token key cannot be stored: after a restart, the \
+                present calls \
+                are not recognised. Set [token] key");
             key::random()
         }
     }

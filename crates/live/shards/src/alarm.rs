@@ -70,26 +70,26 @@ mod tests {
     use rustix::event::{Timespec, poll};
 
     /// Returns whether the timer expires within this number of seconds.
-    fn rings(alarm: &Alarm, tv_sec: i64) -> bool {
+    fn is_due_in(alarm: &Alarm, tv_sec: i64) -> bool {
         poll(&mut [alarm.watched()], Some(&Timespec { tv_sec, tv_nsec: 0 })).unwrap() == 1
     }
 
     #[test]
-    fn rings_until_it_is_set_again() {
+    fn expires_until_it_is_set_again() {
         let (mut alarm, now) = (Alarm::new().unwrap(), Instant::from_nanos(5));
         alarm.set(now, None);
-        assert!(!rings(&alarm, 0));
+        assert!(!is_due_in(&alarm, 0));
         alarm.set(now, Some(now));
-        assert!(rings(&alarm, 60));
-        assert!(rings(&alarm, 0));
+        assert!(is_due_in(&alarm, 60));
+        assert!(is_due_in(&alarm, 0));
         // The timer expired after one grain at the earliest, and no deadline is left.
         let later = Instant::from_nanos(GRAIN_NS);
         alarm.set(later, None);
-        assert!(!rings(&alarm, 0));
+        assert!(!is_due_in(&alarm, 0));
     }
 
     #[test]
-    fn is_set_anew_only_for_an_earlier_time_or_after_it_rang() {
+    fn is_rearmed_only_for_an_earlier_time_or_after_expiry() {
         let at = |grains: u64| Instant::from_nanos(grains * GRAIN_NS);
         let mut alarm = Alarm::new().unwrap();
         let hour = 214_577;

@@ -7,7 +7,7 @@ use crate::stores::Stores;
 use balance::{NodeId, NodeRefusal, PoolId, SessionView, Sign, Slot};
 use base::{Flow, Instant, Peer};
 use control::ProcessId;
-use digest_auth::Judgement;
+use digest_auth::AttemptResult;
 use node::{Explanation, HopName, Resolved, Setup, StoreAnswer};
 use sockets::Waker;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ pub enum Command {
     Snapshot(oneshot::Sender<ShardSnapshot>),
     /// Asks for the number of sessions and each node's load, at almost no cost for the traffic.
     Counts(oneshot::Sender<ShardCounts>),
-    /// Asks when the oldest call of each node began.
+    /// Asks for the age of the oldest call of each node.
     OldestCalls(oneshot::Sender<Vec<Option<Instant>>>),
     /// Asks for each slot whether a session or a lease uses it.
     SlotsInUse(oneshot::Sender<Vec<bool>>),
@@ -43,7 +43,7 @@ pub enum Command {
     Message(Flow, Box<[u8]>),
     /// The first bytes of a message that could not be sent by a connection of another process.
     Unreachable(Flow, Box<[u8]>),
-    /// Time after a takeover from which on remaining connections are closed as soon as they are at rest, even if a
+    /// Time after a takeover. When it is over, remaining connections are closed as soon as they are at rest, even if a
     /// dialog or binding depends on them.
     Move(Duration),
     /// Certificates and trusted authorities for new connections.
@@ -65,7 +65,7 @@ pub enum Command {
     /// Capacity of a member of this pool that another process has measured.
     Learned(PoolId, NodeId, f64),
     /// Result of another shard's password verification.
-    Judgement(Judgement),
+    Judgement(AttemptResult),
     /// Another process has ended. Its calls now belong to this process.
     Gone(ProcessId),
     /// Ends the thread.

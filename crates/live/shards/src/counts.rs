@@ -128,8 +128,8 @@ impl<'a> AllShards<'a> {
         self.that_know(member).fold(member.before, |sum, counts| sum + counts.loads[member.slot.index()].1)
     }
 
-    /// Returns the state of a member's limits. Each shard limits its own requests to the member. The member is at a
-    /// limit if it is at one for all shards.
+    /// Returns the state of a member's limits. Each shard limits its own requests to the member. The member counts as
+    /// at a limit if every shard is at its limit for the member.
     pub fn room(self, member: &ListedMember) -> Option<MemberRoom> {
         let rooms = self.that_know(member).filter_map(|counts| *counts.rooms.get(member.slot.index())?);
         rooms.reduce(|one, other| MemberRoom {

@@ -98,7 +98,7 @@ mod tests {
 
     /// A thread that takes no messages does not delay the others, and gets its messages later.
     #[test]
-    fn nothing_that_is_kept_is_lost_and_each_thread_waits_for_itself() {
+    fn kept_messages_arrive_and_threads_wait_independently() {
         let (to_second, mut second) = ring();
         let (to_third, mut third) = ring();
         let mut rings = [None, Some(to_second), Some(to_third)];
@@ -111,7 +111,7 @@ mod tests {
             sent += 1;
         }
         assert!(sent > LATE_MOST / bytes.len(), "{sent}");
-        assert!(late.push(&mut rings, 1, &word), "word has room of its own");
+        assert!(late.push(&mut rings, 1, &word), "a report has its own room");
         assert!(late.push(&mut rings, 2, &send));
         assert_eq!(third.pop(), Some(send));
         let send = Handed::Send { flow: flow(), bytes: &bytes };

@@ -17,12 +17,12 @@ pub const RECEIVE_BUFFER: usize = 4 << 20;
 pub fn expand(configured: &[Listener]) -> io::Result<Ports> {
     let ports = addresses(configured)?;
     if ports.len() > MOST {
-        let what = format!(
-            "[listen] stands for {} addresses of this machine, of which at most {MOST} can be served: name those that \
-             are to be, instead of a wildcard",
+        let fault = format!(
+            "[listen] matches {} addresses of this machine, but at most {MOST} can be served: list the addresses to \
+             serve instead of a wildcard",
             ports.len()
         );
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, fault));
     }
     Ok(ports.into())
 }
@@ -81,7 +81,7 @@ pub fn open(ports: &Ports, reuse_port: bool) -> io::Result<Vec<UdpSocket>> {
 /// Opens a socket of a port.
 pub fn open_one(port: &Port, reuse_port: bool) -> io::Result<UdpSocket> {
     UdpSocket::bind(port.local, reuse_port, RECEIVE_BUFFER).map_err(|error| {
-        let taken = "does it run already, or another SIP server? `ss -lunp` tells";
+        let taken = "`ss -lunp` shows the process that has it";
         cannot_listen(port.local, &error, taken)
     })
 }
@@ -113,6 +113,10 @@ mod tests {
         assert_eq!(to(Transport::Tcp), None);
         assert_eq!(unserved(&configured, &ports).unwrap(), []);
         let others: Vec<_> = ports.iter().filter(|port| port.local != loopback).cloned().collect();
-        assert_eq!(unserved(&configured, &others.into()).unwrap(), [loopback], "as if it had come later");
+        assert_eq!(
+            unserved(&configured, &others.into()).unwrap(),
+            [loopback],
+            "the loopback address has no listener"
+        );
     }
 }

@@ -165,8 +165,9 @@ impl OtherProcess {
         self.calls.iter().copied().filter(move |_| are_its)
     }
 
-    /// Hands over a message if it belongs to one of its calls; with `whatever`, also a message of a call unknown here.
-    pub fn hand(&self, handed: &Handed<'_>, whatever: bool) -> HandOverResult {
+    /// Hands over a message if it belongs to a call of the other process. With `accepts_unknown`, a message of a call
+    /// unknown here is handed over, too.
+    pub fn hand(&self, handed: &Handed<'_>, accepts_unknown: bool) -> HandOverResult {
         let bytes = handed.bytes();
         if self.gone.load(Ordering::Relaxed) {
             return HandOverResult::Ours;
@@ -174,7 +175,7 @@ impl OtherProcess {
         let Some(key) = wire::peek_call_id(bytes).map(|call_id| self.hash.call_key(call_id)) else {
             return HandOverResult::Ours;
         };
-        if !whatever && !self.calls.contains(&key.call_id()) {
+        if !accepts_unknown && !self.calls.contains(&key.call_id()) {
             return HandOverResult::Ours;
         }
         let way = &self.ways[node::shard_of(key, self.ways.len())];
@@ -394,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn it_gets_what_is_its_and_what_nobody_here_knows() {
+    fn it_gets_messages_of_its_calls_and_of_unknown_calls() {
         let (other, mut inlets) = other();
         assert_eq!(hand(&other, "ours", false), HandOverResult::Ours);
         for (call_id, is_stray) in [("its", false), ("ours", true)] {
@@ -415,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_its_is_ours_once_it_has_ended() {
+    fn its_calls_belong_to_this_process_once_it_has_ended() {
         let (other, inlets) = other();
         drop(inlets);
         assert_eq!(hand(&other, "its", false), HandOverResult::Ours);
@@ -429,35 +430,35 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_by_its_connections_and_is_not_its_own_is_handed_on() {
+    fn messages_on_its_connections_that_are_not_its_own_are_handed_on() {
         let (other, [inlet, _second]) = other();
         assert_eq!(inlet.hand_on(connected(4, 7), &bytes("its")), HandOverResult::Ours);
         assert_eq!(
             inlet.hand_on(connected(4, 6), &bytes("ours")),
             HandOverResult::Ours,
-            "nobody else has that listener"
+            "the other process has no such listener"
         );
         assert_eq!(inlet.hand_on(connected(4, 7), &bytes("ours")), HandOverResult::HandedOver);
         inlet.tell_undelivered(connected(4, 7), b"BYE");
-        let mut told = Vec::new();
+        let mut handed_back = Vec::new();
         drop(inlet);
         other.bring_back(|flow, handed| {
-            told.push((flow, matches!(handed, Handed::Message { .. }), handed.bytes().to_vec()));
+            handed_back.push((flow, matches!(handed, Handed::Message { .. }), handed.bytes().to_vec()));
         });
         let flow = connected(4, 0);
-        assert_eq!(told, [(flow, true, bytes("ours")), (flow, false, b"BYE".to_vec())]);
+        assert_eq!(handed_back, [(flow, true, bytes("ours")), (flow, false, b"BYE".to_vec())]);
     }
 
     #[test]
-    fn it_sends_by_its_connections_what_it_is_given() {
+    fn it_sends_given_messages_by_its_connections() {
         let (other, mut inlets) = other();
         assert!(other.send(connected(3, 0), b"x"));
         assert_eq!(inlets[1].take().unwrap(), Some(Handed::Send { flow: connected(3, 7), bytes: b"x" }));
-        assert!(!other.send(Flow::udp(0, from()), b"x"), "it names none");
+        assert!(!other.send(Flow::udp(0, from()), b"x"), "the flow names no connection");
     }
 
     #[test]
-    fn one_that_stands_still_is_not_waited_for() {
+    fn a_process_without_progress_is_not_awaited() {
         let (other, inlets) = other();
         while hand(&other, "its", false) == HandOverResult::HandedOver {}
         // Until the process is given up, its messages are lost, as with a full ring.

@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use crate::state;
 use base::{Instant, UnixTime};
 use config::{CallsConfig, RecordsPlace};
-use dialog::{Began, CallRecord, RecordEvent};
+use dialog::{CallRecord, CallStart, RecordEvent};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
@@ -35,7 +35,7 @@ struct Inner {
     backlog: Vec<u8>,
     counts: RecordCounts,
     /// Database status that was logged last.
-    told: RecordDatabaseStatus,
+    logged: RecordDatabaseStatus,
 }
 
 enum Sink {
@@ -82,23 +82,24 @@ impl Records {
         let sink = match &config.records {
             None => Sink::Nowhere,
             Some(RecordsPlace::File(file)) => {
-                let told = |error| format!("[calls] records: {}: {error}", file.display());
-                Sink::File(RecordFile::open(file, (config.rotate, config.keep)).map_err(told)?)
+                let failed = |error| format!("[calls] records: {}: {error}", file.display());
+                Sink::File(RecordFile::open(file, (config.rotate, config.keep)).map_err(failed)?)
             }
             Some(RecordsPlace::Database(server)) => {
-                let path =
-                    path.ok_or("[calls] records: only a process with a file has a place for them to wait")?;
+                let path = path.ok_or(
+                    "[calls] records: records for a database can wait only beside a configuration file",
+                )?;
                 let directory = state::place(path, "records");
-                let told = |error| format!("[calls] records: {error}");
+                let failed = |error| format!("[calls] records: {error}");
                 Sink::Database(
                     RecordDatabase::start(&server.url, server.authorities.as_deref(), &directory)
-                        .map_err(told)?,
+                        .map_err(failed)?,
                 )
             }
         };
         let revision = before.map_or(0, |before| before.revision.load(Ordering::Relaxed));
-        let (counts, told) = (RecordCounts::default(), RecordDatabaseStatus::default());
-        let mut inner = Inner { sink, backlog: Vec::new(), counts, told };
+        let (counts, logged) = (RecordCounts::default(), RecordDatabaseStatus::default());
+        let mut inner = Inner { sink, backlog: Vec::new(), counts, logged };
         if let Some(before) = before {
             let mut before = before.lock();
             inner.backlog = std::mem::take(&mut before.backlog);
@@ -150,19 +151,20 @@ impl Records {
         inner.empty();
         let Sink::Database(database) = &inner.sink else { return };
         let status = database.status();
-        let before = std::mem::replace(&mut inner.told, status.clone());
+        let before = std::mem::replace(&mut inner.logged, status.clone());
         match (&before.trouble, &status.trouble) {
             (None, Some(why)) => {
-                tracing::warn!("[calls] records: the database takes none, and they wait: {why}");
+                tracing::warn!("[calls] records: the database accepts none, and they wait: {why}");
             }
-            (Some(_), None) => tracing::info!("[calls] records: the database takes them again"),
+            (Some(_), None) => tracing::info!("[calls] records: the database accepts records again"),
             _ => {}
         }
         if status.refused > before.refused {
             let refused = status.refused - before.refused;
             tracing::error!(
                 refused,
-                "[calls] records: refused by the database; they are in the file `refused` of the spool: mend the table, then \
+                "[calls] records: refused by the database; they are in the file `refused` of the spool: correct the \
+                 table, then \
                  rename the file there to refused.jsonl"
             );
         }
@@ -186,7 +188,7 @@ impl Drop for Inner {
         self.empty();
         if !self.backlog.is_empty() {
             let lost = self.backlog.split(|&b| b == b'\n').count() - 1;
-            tracing::error!(lost, "[calls] records: there was no room for them to the end");
+            tracing::error!(lost, "[calls] records: lost, since there was no room for them until the end");
         }
     }
 }
@@ -200,7 +202,7 @@ impl Inner {
             Ok(()) => {
                 self.backlog.shrink_to(1 << 16);
                 if self.counts.trouble.take().is_some() {
-                    tracing::info!("[calls] records: those that waited are written");
+                    tracing::info!("[calls] records: the waiting records are written");
                 }
             }
             Err(error) => {
@@ -266,8 +268,8 @@ fn line(record: &CallRecord, revision: u64, (now, date): (Instant, UnixTime), ou
     let callee_tag = record.accepted.as_ref().map(|accepted| text(&accepted.tag));
     let answered = record.accepted.as_ref().and_then(|accepted| accepted.at);
     let started = match record.began {
-        Began::Seen(then) => unix(then),
-        Began::Token(secs) => UnixTime::from_secs(secs.into()),
+        CallStart::Seen(then) => unix(then),
+        CallStart::Token(secs) => UnixTime::from_secs(secs.into()),
     };
     let is_end = record.event == RecordEvent::Ended;
     let seconds = answered.map(|then| millis(record.ended.saturating_since(then)) as f64 / 1000.0);
@@ -296,7 +298,7 @@ fn line(record: &CallRecord, revision: u64, (now, date): (Instant, UnixTime), ou
         pool: named(&pool),
         status: record.status,
         bye_status: (record.bye_status > 0).then_some(record.bye_status),
-        ended_by: record.by.map(dialog::DialogParty::name),
+        ended_by: record.by.map(dialog::DialogSide::name),
         cause: record.cause.map(dialog::Cause::name),
         reason: named(&reason),
         found_again: record.is_found_again(),
@@ -333,15 +335,18 @@ fn id(record: &CallRecord, started: UnixTime) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dialog::{About, Accepted, Cause, DialogParty};
+    use dialog::{Accepted, CallDescription, Cause, DialogSide};
     use node::DialogSettings;
 
     fn record() -> CallRecord {
         let source = Some(([192, 0, 2, 1], 5060).into());
         CallRecord {
             event: RecordEvent::Ended,
-            about: About::new([b"c\xff\0", b"a", b"sip:a@x", b"sip:b@x", b"sip:b@x", b"", b"phones"], source),
-            began: Began::Seen(Instant::from_millis(1_000)),
+            about: CallDescription::new(
+                [b"c\xff\0", b"a", b"sip:a@x", b"sip:b@x", b"sip:b@x", b"", b"phones"],
+                source,
+            ),
+            began: CallStart::Seen(Instant::from_millis(1_000)),
             began_unix: 1_289_690_930,
             rang: Some(Instant::from_millis(2_000)),
             accepted: Some(Accepted { at: Some(Instant::from_millis(3_500)), tag: b"b"[..].into() }),
@@ -349,7 +354,7 @@ mod tests {
             ended: Instant::from_millis(10_000),
             status: 200,
             bye_status: 200,
-            by: Some(DialogParty::Callee),
+            by: Some(DialogSide::Callee),
             cause: Some(Cause::Bye),
             reason: b"Q.850;cause=16"[..].into(),
             is_final: true,
@@ -390,7 +395,7 @@ mod tests {
         for before in [0, u64::MAX >> 12] {
             let config =
                 CallsConfig { dialogs: DialogSettings::default(), records: None, rotate: 1, keep: 1 };
-            let records = Records::start(&config, None, None).expect("it opens nothing");
+            let records = Records::start(&config, None, None).expect("without a place nothing is opened");
             records.revision.store(before, Ordering::Relaxed);
             let all: Vec<_> = [3, 1, 2]
                 .into_iter()
@@ -406,19 +411,23 @@ mod tests {
     }
 
     #[test]
-    fn a_dialog_has_one_id_whoever_writes_of_it() {
+    fn a_dialog_has_one_id_at_every_writer() {
         let id = |record: &CallRecord| {
             let read: serde_json::Value = serde_json::from_str(&text(record)).expect("JSON");
             read["id"].as_str().expect("a text").to_owned()
         };
         let first = record();
-        let again = CallRecord { began: Began::Token(1_289_690_900), ..first.clone() };
+        let again = CallRecord { began: CallStart::Token(1_289_690_900), ..first.clone() };
         assert_eq!(id(&first), id(&again));
         let other = Accepted { at: None, tag: b"c"[..].into() };
         assert_ne!(id(&first), id(&CallRecord { accepted: Some(other), ..first.clone() }));
-        assert_ne!(id(&first), id(&CallRecord { began_unix: 1_289_690_931, ..first.clone() }), "used again");
+        assert_ne!(
+            id(&first),
+            id(&CallRecord { began_unix: 1_289_690_931, ..first.clone() }),
+            "Call-ID and tags are used again"
+        );
         let refused = CallRecord { accepted: None, ..first };
-        let later = CallRecord { began: Began::Seen(Instant::from_millis(1_500)), ..refused.clone() };
-        assert_ne!(id(&refused), id(&later), "asked again");
+        let later = CallRecord { began: CallStart::Seen(Instant::from_millis(1_500)), ..refused.clone() };
+        assert_ne!(id(&refused), id(&later), "a repeated call has another ID");
     }
 }

@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::state;
 use config::{RegistrarConfig, ServerUrl, StorePlace, UsersPlace};
 use digest_auth::{Algorithm, Needs, Offer};
-use location::{Ask, MemoryLimits, MemoryStore, Reply, StoreError};
+use location::{MemoryLimits, MemoryStore, StoreError, StoreReply, StoreRequest};
 use node::{StoreAnswer, StoreQuery, UsersUnavailable};
 use report::Condition;
 pub use report::StoreReport;
@@ -42,7 +42,7 @@ enum Bindings {
 }
 
 enum Users {
-    Nobody,
+    None,
     File(RwLock<UserFile>),
     Database(Subscribers),
 }
@@ -74,7 +74,7 @@ impl Bindings {
 impl Users {
     fn start(config: &RegistrarConfig) -> Result<Self, String> {
         Ok(match &config.users {
-            None => Self::Nobody,
+            None => Self::None,
             Some(UsersPlace::File(path)) => {
                 Self::File(RwLock::new(UserFile::read(path).map_err(|error| error.to_string())?))
             }
@@ -86,7 +86,7 @@ impl Users {
 }
 
 /// Chooses the offered algorithms among those for which every user has a hash: the `wanted` ones. Without `wanted` it
-/// is the last of `served`, which is the oldest and known by most clients. `None` if there is none.
+/// is the last of `served`, which is the oldest and known by most clients. `None` if no algorithm is left.
 fn choose(served: &[Algorithm], wanted: Option<&Offer>) -> Option<Offer> {
     let offered = match wanted {
         None => served.last().copied().into_iter().collect(),
@@ -147,12 +147,12 @@ impl Stores {
             let realm = String::from_utf8_lossy(realm);
             if served.is_empty() {
                 tracing::warn!("[registrar] users: no user of the realm {realm} is in the file, or they have no algorithm in common: \
-                    nobody, or not everybody, can log in");
+                    some or all users cannot log in");
             } else {
                 let served: Vec<_> = served.iter().map(|algorithm| algorithm.name()).collect();
                 let served = served.join(", ");
                 tracing::warn!("[registrar] users: the users of {realm} have hashes of {served}, and `algorithms` has none of these: \
-                    nobody can log in");
+                    no user can log in");
             }
             named()
         })
@@ -164,23 +164,24 @@ impl Stores {
             (StoreQuery::Location(ask), Bindings::Memory(store), _) => {
                 let mut store = store.lock().unwrap_or_else(PoisonError::into_inner);
                 let date = Clock::date();
-                Some(StoreAnswer::Location(ask.put_to(&mut *store, date), date))
+                Some(StoreAnswer::Location(ask.send_to(&mut *store, date), date))
             }
             (StoreQuery::Location(ask), Bindings::File(file), _) => file.ask(ask, later),
             (StoreQuery::Location(ask), Bindings::Redis(redis), _) => {
-                let told = later();
-                redis.submit(ask, Box::new(move |reply| told(StoreAnswer::Location(reply, Clock::date()))));
+                let answer = later();
+                redis.submit(ask, Box::new(move |reply| answer(StoreAnswer::Location(reply, Clock::date()))));
                 None
             }
-            (StoreQuery::User { .. }, _, Users::Nobody) => Some(StoreAnswer::User(Ok(None))),
+            (StoreQuery::User { .. }, _, Users::None) => Some(StoreAnswer::User(Ok(None))),
             (StoreQuery::User { name, realm, algorithm }, _, Users::File(users)) => {
                 let users = users.read().unwrap_or_else(PoisonError::into_inner);
                 Some(StoreAnswer::User(Ok(users.secret(Needs { user: &name, realm: &realm, algorithm }))))
             }
             (StoreQuery::User { name, realm, algorithm }, _, Users::Database(subscribers)) => {
-                let told = later();
-                let reply =
-                    move |secret: Result<_, _>| told(StoreAnswer::User(secret.map_err(|_| UsersUnavailable)));
+                let answer = later();
+                let reply = move |secret: Result<_, _>| {
+                    answer(StoreAnswer::User(secret.map_err(|_| UsersUnavailable)));
+                };
                 subscribers.ask(Needs { user: &name, realm: &realm, algorithm }, Box::new(reply));
                 None
             }
@@ -195,7 +196,7 @@ impl Stores {
             Bindings::Redis(redis) => StoreReport::remote(StoreReport::BINDINGS, "redis", redis.status()),
         };
         let users = match &*self.users {
-            Users::Nobody => None,
+            Users::None => None,
             Users::File(_) => Some(StoreReport::sound(StoreReport::USERS, "file")),
             Users::Database(users) => {
                 Some(StoreReport::remote(StoreReport::USERS, "postgresql", users.status()))
@@ -228,7 +229,7 @@ struct FileStore {
 enum State {
     Open(Embedded, Condition),
     /// Another process has the file open. Queries wait.
-    Waiting(Vec<(Ask, OnAnswer)>, Condition),
+    Waiting(Vec<(StoreRequest, OnAnswer)>, Condition),
     Closed(Condition),
 }
 
@@ -256,10 +257,10 @@ impl FileStore {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ask(&self, ask: Ask, later: impl FnOnce() -> OnAnswer) -> Option<StoreAnswer> {
+    fn ask(&self, ask: StoreRequest, later: impl FnOnce() -> OnAnswer) -> Option<StoreAnswer> {
         if let State::Open(store, condition) = &*self.read() {
-            if let Ask::Read(aor) = ask {
-                return Some(StoreAnswer::Location(Reply::Read(Ok(store.get(&aor))), Clock::date()));
+            if let StoreRequest::Read(aor) = ask {
+                return Some(StoreAnswer::Location(StoreReply::Read(Ok(store.get(&aor))), Clock::date()));
             }
             put((store, condition), ask, later());
             return None;
@@ -269,7 +270,7 @@ impl FileStore {
             State::Waiting(asked, _) if asked.len() < WAITING_MAX => asked.push((ask, later())),
             State::Waiting(..) => {
                 return Some(StoreAnswer::Location(
-                    refused(&ask, "too many wait for its file"),
+                    refused(&ask, "too many requests wait for its file"),
                     Clock::date(),
                 ));
             }
@@ -286,8 +287,8 @@ impl FileStore {
         let closed = State::Closed(Condition::new(Some(why)));
         let former = core::mem::replace(&mut *self.write(), closed);
         if let State::Waiting(asked, _) = former {
-            for (ask, told) in asked {
-                told(StoreAnswer::Location(refused(&ask, why), Clock::date()));
+            for (ask, answer) in asked {
+                answer(StoreAnswer::Location(refused(&ask, why), Clock::date()));
             }
         }
     }
@@ -321,8 +322,9 @@ impl FileStore {
             Ok(opened) => opened,
             Err(OpenError::Taken) => {
                 if tries == TRIES_QUIET {
-                    tracing::warn!(%file, "another process has the bindings open: registrations wait for it; if it is not to end, \
-                        give this one a `store` of its own");
+                    tracing::warn!(%file, "another process has the bindings open, and registrations wait until it \
+                        ends. If it is to continue, \
+                        set another `store` for this process");
                     if let State::Waiting(_, condition) = &mut *self.write() {
                         *condition = Condition::new(Some(TAKEN));
                     }
@@ -341,8 +343,8 @@ impl FileStore {
             return true;
         };
         let condition = Condition::new(None);
-        for (ask, told) in core::mem::take(asked) {
-            put((&opened, &condition), ask, told);
+        for (ask, answer) in core::mem::take(asked) {
+            put((&opened, &condition), ask, answer);
         }
         *state = State::Open(opened, condition);
         true
@@ -358,15 +360,15 @@ impl FileStore {
 }
 
 /// Sends a query to an open file. Reads are answered from memory, changes once they are on the disk.
-fn put((store, condition): (&Embedded, &Condition), ask: Ask, told: OnAnswer) {
+fn put((store, condition): (&Embedded, &Condition), ask: StoreRequest, answer: OnAnswer) {
     let date = Clock::date();
     match ask {
-        Ask::Read(aor) => told(StoreAnswer::Location(Reply::Read(Ok(store.get(&aor))), date)),
-        Ask::Replace { aor, expected, new } => {
+        StoreRequest::Read(aor) => answer(StoreAnswer::Location(StoreReply::Read(Ok(store.get(&aor))), date)),
+        StoreRequest::Replace { aor, expected, new } => {
             let condition = condition.clone();
             let reply = move |replaced: Result<_, StoreError>| {
                 condition.answered(replaced.as_ref().err().map(ToString::to_string));
-                told(StoreAnswer::Location(Reply::Replaced(replaced), Clock::date()));
+                answer(StoreAnswer::Location(StoreReply::Replaced(replaced), Clock::date()));
             };
             store.submit(date, aor, expected, new, Box::new(reply));
         }
@@ -374,11 +376,11 @@ fn put((store, condition): (&Embedded, &Condition), ask: Ask, told: OnAnswer) {
 }
 
 /// Returns the answer to a query without a file.
-fn refused(ask: &Ask, why: &str) -> Reply {
+fn refused(ask: &StoreRequest, why: &str) -> StoreReply {
     let error = StoreError::Unavailable(why.to_owned());
     match ask {
-        Ask::Read(_) => Reply::Read(Err(error)),
-        Ask::Replace { .. } => Reply::Replaced(Err(error)),
+        StoreRequest::Read(_) => StoreReply::Read(Err(error)),
+        StoreRequest::Replace { .. } => StoreReply::Replaced(Err(error)),
     }
 }
 
@@ -389,7 +391,7 @@ mod tests {
 
     /// Restart: the predecessor has the file open for another moment, and queries wait.
     #[test]
-    fn a_file_that_another_process_has_for_a_moment_is_no_trouble() {
+    fn a_file_that_another_process_closes_soon_is_no_fault() {
         let path = std::env::temp_dir().join(format!("sarabande-store-test-{}.bindings", std::process::id()));
         let before = FileStore::start(path.clone()).unwrap();
         let after = FileStore::start(path.clone()).unwrap();
@@ -408,18 +410,14 @@ mod tests {
     fn one_algorithm_is_offered_unless_more_are_named() {
         let both = [Sha256, Md5];
         let offered = |served: &[Algorithm], wanted: Option<&[Algorithm]>| {
-            let wanted = wanted.map(|wanted| Offer::new(wanted.to_vec()).expect("none stands there twice"));
+            let wanted = wanted.map(|wanted| Offer::new(wanted.to_vec()).expect("no algorithm is repeated"));
             choose(served, wanted.as_ref()).map(|offer| offer.algorithms().to_vec())
         };
         assert_eq!(offered(&both, None), Some(vec![Md5]));
-        assert_eq!(offered(&[Sha256], None), Some(vec![Sha256]), "not every user has one by MD5");
+        assert_eq!(offered(&[Sha256], None), Some(vec![Sha256]), "not every user has a hash by MD5");
         assert_eq!(offered(&[], None), None);
         assert_eq!(offered(&both, Some(&both)), Some(both.to_vec()));
-        assert_eq!(
-            offered(&both, Some(&[Md5, Sha256])),
-            Some(vec![Md5, Sha256]),
-            "in the order that is named"
-        );
+        assert_eq!(offered(&both, Some(&[Md5, Sha256])), Some(vec![Md5, Sha256]), "in the configured order");
         assert_eq!(offered(&[Md5], Some(&both)), Some(vec![Md5]));
         assert_eq!(offered(&[Md5], Some(&[Sha256])), None);
     }

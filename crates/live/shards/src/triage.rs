@@ -105,7 +105,8 @@ pub(crate) struct Turn<'a> {
 /// higher rank.
 const FAIR: usize = 8;
 
-/// Limit of remembered dropped requests in each of two generations: of T1 at 100,000 a second, 16 bytes each.
+/// Limit of remembered dropped requests in each of two generations: as many as are dropped in T1 at a rate of 100,000 a
+/// second. Each takes 16 bytes.
 const DROPPED: usize = 50_000;
 
 /// Every `SHARE`th turn goes to usual new requests while priority requests wait, since strangers may claim an
@@ -204,7 +205,7 @@ impl TriageQueue {
             Tier::Later => waited > late * 2,
             Tier::Last | Tier::Never => false,
         };
-        rules.fate(message.class, waited) == TriageDecision::Drop
+        rules.decision(message.class, waited) == TriageDecision::Drop
             || (is_late && !self.refusing.may_refuse(now, message.class.tier()))
     }
 
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finishes_calls_comes_before_what_begins_them() {
+    fn messages_that_finish_calls_come_before_new_calls() {
         let mut queue = TriageQueue::new();
         // The first turn goes to the lanes in rotation: to the lane of timers, which is empty.
         for (start, to) in [
@@ -271,25 +272,25 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_of_what_waits_does_not_wait_twice() {
+    fn a_copy_of_a_waiting_message_is_dropped() {
         let mut queue = TriageQueue::new();
         let invite = message("INVITE sip:a SIP/2.0", "", 1);
         (0..7).for_each(|_| queue.push(Instant::ZERO, Duration::ZERO, flow(), &invite, false));
         assert_eq!((queue.len(), queue.counts.copies), (1, 6));
         assert_eq!(starts(&mut queue, 1).len(), 1);
         queue.push(Instant::ZERO, Duration::ZERO, flow(), &invite, false);
-        assert_eq!(starts(&mut queue, 1).len(), 1, "once it was served, the next copy is the shard's");
+        assert_eq!(starts(&mut queue, 1).len(), 1, "after it was served, the shard handles the next copy");
     }
 
     #[test]
-    fn a_flood_of_what_is_served_first_does_not_keep_the_others_waiting_for_ever() {
+    fn a_flood_of_high_rank_does_not_starve_other_lanes() {
         let mut queue = TriageQueue::new();
         (0..2_000).for_each(|at| {
             queue.push(Instant::ZERO, Duration::ZERO, flow(), &message("SIP/2.0 200 OK", "", at), false);
         });
         queue.push(Instant::ZERO, Duration::ZERO, flow(), &message("INVITE sip:a SIP/2.0", "", 1), false);
         let order = starts(&mut queue, 1);
-        let at = order.iter().position(|start| start == "INVITE").expect("it is served");
+        let at = order.iter().position(|start| start == "INVITE").expect("the INVITE is served");
         assert!(at <= FAIR * MessageClass::LANES, "{at}");
     }
 
@@ -318,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_have_priority_has_it_in_the_queue() {
+    fn trusted_senders_have_priority_in_the_queue() {
         let priority = "INVITE sip:a SIP/2.0\r\nResource-Priority: ets.0";
         let class = |is_trusted| class_of(&message(priority, "", 1), is_trusted);
         assert_eq!([true, false].map(class), [MessageClass::Priority, MessageClass::NewInvite]);
@@ -362,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_datagram_keeps_no_other_one_out() {
+    fn an_empty_datagram_takes_no_room() {
         let mut queue = TriageQueue::new();
         for bytes in [&b""[..], b"x", b"y"] {
             queue.push(Instant::ZERO, Duration::ZERO, flow(), bytes, false);
@@ -391,11 +392,11 @@ mod tests {
         for (start, waited) in [("INVITE sip:a SIP/2.0", 500), ("INVITE sip:b SIP/2.0", 0)] {
             let now = Instant::from_millis(40_000);
             queue.push(now, Duration::ZERO, flow(), &message(start, "", 1), false);
-            let turn = queue.pop(now, &Triage::default(), LATE).expect("its turn");
+            let turn = queue.pop(now, &Triage::default(), LATE).expect("the copy is served");
             assert_eq!(
                 turn.waited,
                 Duration::from_millis(waited),
-                "{start}: a copy of what was dropped is refused"
+                "{start}: a copy of a dropped request is refused"
             );
         }
     }

@@ -18,8 +18,9 @@ struct Control([u8; 128]);
 const QUOTED: usize = 1024;
 
 /// Takes at most [`BATCH`] entries from the error queue of `socket`. Reports for each the destination of the failed
-/// datagram, the error (`ConnectionRefused` for a closed port, `HostUnreachable`, `NetworkUnreachable`, and others) and
-/// the returned first bytes of the datagram. Returns the number of entries; [`BATCH`]: there may be more.
+/// datagram, the error and the returned first bytes of the datagram. The error is `ConnectionRefused` for a closed
+/// port, or `HostUnreachable`, `NetworkUnreachable` or another one. Returns the number of entries; [`BATCH`]: there may
+/// be more.
 ///
 /// Call it on `POLLERR`, which stays set until the queue is empty. Anyone who can guess a port pair can forge an ICMP
 /// error. So it is a reason to probe the destination, and no proof that it is gone.

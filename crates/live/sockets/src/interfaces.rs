@@ -6,9 +6,9 @@ use std::ptr;
 
 use libc::{AF_INET, AF_INET6, ifaddrs, sockaddr_in, sockaddr_in6};
 
-/// Addresses of this host's active interfaces, of IPv6 (`v6`) or IPv4, in the kernel's order, without duplicates: those
-/// that a socket bound to the unspecified address receives at. Includes loopback, but no link-local IPv6 addresses,
-/// which are meaningless without an interface.
+/// Addresses of this host's active interfaces, of IPv6 (`v6`) or IPv4, in the kernel's order, without duplicates. A
+/// socket bound to the unspecified address receives at these addresses. Includes loopback, but no link-local IPv6
+/// addresses, which are meaningless without an interface.
 pub fn local_addresses(v6: bool) -> io::Result<Vec<IpAddr>> {
     let mut list: *mut ifaddrs = ptr::null_mut();
     // SAFETY: on success the list is ours until it is freed, below, exactly once.

@@ -26,7 +26,8 @@ impl PacketSocket {
     /// Captures the packets of this interface, or of all, that the filter accepts, with a buffer of about
     /// `receive_buffer` octets.
     ///
-    /// # Errors `PermissionDenied` without `CAP_NET_RAW`; `NotFound` if there is no such interface.
+    /// # Errors
+    /// `PermissionDenied` without `CAP_NET_RAW`; `NotFound` if there is no such interface.
     pub fn open(interface: Option<&str>, filter: &[SockFilter], receive_buffer: usize) -> io::Result<Self> {
         // Without a protocol it receives nothing until it is bound, after the filter is attached.
         let socket = Socket::new_raw(Domain::PACKET, Type::DGRAM.nonblocking().cloexec(), None)?;
@@ -139,7 +140,8 @@ impl PacketBatch {
 
     /// Replaces the content by waiting packets, at most [`BATCH`], without blocking; returns their number.
     ///
-    /// # Errors `NetworkDown` once when the interface goes down; other errors if the socket is no longer usable.
+    /// # Errors
+    /// `NetworkDown` once when the interface goes down; other errors if the socket is no longer usable.
     pub fn receive(&mut self, socket: &PacketSocket) -> io::Result<usize> {
         for header in &mut self.headers[..self.count] {
             // The kernel has reduced these to the lengths that it wrote.
@@ -148,8 +150,8 @@ impl PacketBatch {
         }
         self.count = 0;
         loop {
-            // SAFETY: each of the `BATCH` headers points to the name, the control and the vector of a slot of its
-            // own, and the vector to `ROOM` octets of `arena` that no other shares; all of it lives, unmoved, as long
+            // SAFETY: each of the `BATCH` headers points to the name, the control and the vector of its own slot. The
+            // vector points to `ROOM` octets of `arena` that no other vector shares. All of it lives, unmoved, as long
             // as `self`, which is borrowed mutably.
             let received = unsafe {
                 libc::recvmmsg(

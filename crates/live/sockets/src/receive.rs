@@ -88,9 +88,9 @@ impl ReceiveBatch {
         }
         self.count = 0;
         loop {
-            // SAFETY: each of the `BATCH` headers points to the name and the vector of a slot of its own, the vector to
-            // `ROOM` octets of `arena` and the header to `STAMP` octets of `controls` that no other shares; all of it
-            // lives, unmoved, as long as `self`, which is borrowed mutably.
+            // SAFETY: each of the `BATCH` headers points to the name and the vector of its own slot, and to `STAMP`
+            // octets of `controls`. The vector points to `ROOM` octets of `arena`. No other header or vector shares
+            // these octets. All of it lives, unmoved, as long as `self`, which is borrowed mutably.
             let received = unsafe {
                 libc::recvmmsg(
                     socket.raw(),

@@ -1,4 +1,4 @@
-//! Sending: `sendmmsg` of octets that do not move.
+//! Sending with `sendmmsg`, without copying the octets.
 
 use std::io;
 use std::net::SocketAddr;
@@ -38,8 +38,8 @@ pub struct SendBatch {
     slots: Vec<Slot>,
 }
 
-// SAFETY: the pointers within lead to memory that the same value owns, or to octets of an earlier call, and those are
-// overwritten before they are used again; nothing of it is tied to a thread.
+// SAFETY: the pointers within lead to memory that the same value owns, or to octets of an earlier call. The latter
+// pointers are overwritten before they are used again. Nothing of the value is tied to a thread.
 unsafe impl Send for SendBatch {}
 
 impl SendBatch {
@@ -109,7 +109,8 @@ struct Sending<'a> {
 impl Sending<'_> {
     /// Sends `headers`, or drops them one at a time.
     ///
-    /// # Safety Each header must point to a slot that holds an address, and to octets, all of them alive.
+    /// # Safety
+    /// Each header must point to a slot that holds an address, and to octets, all of them alive.
     unsafe fn send_all(&mut self, headers: &mut [mmsghdr]) {
         let mut done = 0;
         let mut tries = 0;

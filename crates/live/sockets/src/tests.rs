@@ -27,7 +27,7 @@ fn await_flags(socket: &UdpSocket, flags: PollFlags) {
     let mut one = [PollFd::from_borrowed_fd(socket.as_fd(), flags)];
     let patience = Timespec { tv_sec: 20, tv_nsec: 0 };
     poll(&mut one, Some(&patience)).expect("poll");
-    assert!(one[0].revents().intersects(flags), "nothing came");
+    assert!(one[0].revents().intersects(flags), "no event in time");
 }
 
 /// The next `count` datagrams and their senders.
@@ -57,7 +57,7 @@ fn messages(sizes: &[usize]) -> (Vec<u8>, Vec<Range<usize>>) {
 fn closed_port(ip: IpAddr) -> (SocketAddr, std::net::UdpSocket) {
     let owner = std::net::UdpSocket::bind(SocketAddr::new(ip, 0)).expect("loopback can be bound");
     let address = owner.local_addr().expect("a bound socket has an address");
-    owner.connect(address).expect("a socket may have itself for its peer");
+    owner.connect(address).expect("a socket may connect to itself");
     (address, owner)
 }
 
@@ -214,7 +214,7 @@ fn a_pending_network_error_does_not_hide_a_datagram() {
 }
 
 #[test]
-fn a_message_that_cannot_be_sent_is_counted_and_the_rest_go_on() {
+fn an_unsendable_message_is_counted_and_the_others_are_sent() {
     for ip in LOOPBACK {
         let (from, to) = (socket(ip), socket(ip));
         let target = address(&to);
@@ -238,7 +238,7 @@ fn a_message_that_cannot_be_sent_is_counted_and_the_rest_go_on() {
 }
 
 #[test]
-fn datagrams_that_found_no_room_are_counted() {
+fn datagrams_dropped_for_lack_of_room_are_counted() {
     let from = socket(LOOPBACK[0]);
     let to = UdpSocket::bind(SocketAddr::new(LOOPBACK[0], 0), false, 4_096).expect("bind");
     let target = address(&to);
@@ -255,7 +255,7 @@ fn datagrams_that_found_no_room_are_counted() {
 }
 
 #[test]
-fn a_socket_that_stamps_says_how_long_each_datagram_has_waited() {
+fn time_stamps_show_how_long_datagrams_waited() {
     for ip in LOOPBACK {
         let (from, to) = (socket(ip), socket(ip));
         let target = address(&to);
@@ -264,12 +264,12 @@ fn a_socket_that_stamps_says_how_long_each_datagram_has_waited() {
             if stamps {
                 to.stamp().expect("the kernel stamps");
                 // On a busy machine stamping starts a moment later; until then the stamp is the time of reading.
-                let begun = (0..5_000).any(|_| {
+                let is_stamped = (0..5_000).any(|_| {
                     SendBatch::new().send(&from, b"a", [(0..1, target)]);
                     std::thread::sleep(Duration::from_millis(1));
                     batch.receive(&to).expect("receive") == 1 && batch.waited(0) >= Duration::from_millis(1)
                 });
-                assert!(begun, "no datagram is stamped on arrival");
+                assert!(is_stamped, "no datagram is stamped on arrival");
             }
             SendBatch::new().send(&from, b"ab", [(0..1, target)]);
             std::thread::sleep(Duration::from_millis(30));
@@ -288,13 +288,13 @@ fn a_socket_that_stamps_says_how_long_each_datagram_has_waited() {
 }
 
 #[test]
-fn only_sockets_that_share_a_port_can_be_bound_to_it_together() {
+fn a_port_is_shared_only_with_reuse_port() {
     for ip in LOOPBACK {
         let first = UdpSocket::bind(SocketAddr::new(ip, 0), true, 65_536).expect("bind");
         let taken = address(&first);
 
-        UdpSocket::bind(taken, true, 65_536).expect("a second of the group");
-        let error = UdpSocket::bind(taken, false, 65_536).expect_err("one outside the group");
+        UdpSocket::bind(taken, true, 65_536).expect("a second socket with reuse_port");
+        let error = UdpSocket::bind(taken, false, 65_536).expect_err("a socket without reuse_port");
         assert_eq!(error.kind(), ErrorKind::AddrInUse);
     }
 }
@@ -326,6 +326,6 @@ fn loopback_is_among_the_local_addresses_and_link_local_is_not() {
 fn the_source_towards_loopback_is_loopback() {
     for ip in LOOPBACK {
         assert_eq!(source_address_for(SocketAddr::new(ip, 5060)).expect("route"), ip);
-        assert_eq!(source_address_for(SocketAddr::new(ip, 0)).expect("route"), ip, "whatever the port");
+        assert_eq!(source_address_for(SocketAddr::new(ip, 0)).expect("route"), ip, "for any port");
     }
 }

@@ -20,7 +20,8 @@ pub struct Waker {
 impl Waker {
     /// Makes a waker whose thread is awake.
     ///
-    /// # Errors If the process has no descriptor left.
+    /// # Errors
+    /// If the process has no descriptor left.
     pub fn new() -> io::Result<Self> {
         let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         Ok(Self { event, asleep: AtomicBool::new(false), owed: AtomicU64::new(0) })
@@ -79,7 +80,7 @@ mod tests {
     fn a_call_wakes_once() {
         let waker = Waker::new().unwrap();
         waker.wake();
-        assert!(sleeps(&waker), "it was up, and looks for work itself");
+        assert!(sleeps(&waker), "the thread was awake, and looks for work itself");
         waker.going_to_sleep();
         waker.wake();
         waker.wake();
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_is_held_up_wakes_once() {
+    fn a_delayed_call_wakes_once() {
         let waker = Waker::new().unwrap();
         let raise = || rustix::io::write(&waker.event, &1_u64.to_ne_bytes()).unwrap();
         waker.going_to_sleep();

@@ -42,8 +42,8 @@ fn unless_damaged(open: impl FnOnce() -> Result<Database, DatabaseError>) -> Res
 
 fn damaged(name: &str) -> StoreError {
     StoreError::Unavailable(format!(
-        "{name}: the file is damaged, as one is that was cut off, or copied while in use; put a whole copy in its place, or \
-         move it away: then each telephone is known again once it registers anew"
+        "{name}: the file is damaged, perhaps truncated, or copied while in use; replace it by a complete copy, or \
+         move it away. Then each telephone is found again after its next registration"
     ))
 }
 
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn after_an_error_of_the_disk_it_goes_on() {
+    fn the_store_continues_after_a_disk_error() {
         let (path, fails) = (path("error"), Arc::new(AtomicBool::new(false)));
         let mut store = start(&path, &fails);
         let known = record(NOW);
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(store.replace(NOW, &key(2), second.as_ref(), Some(&known)), Ok(Replaced::Done));
         drop(store);
         assert_eq!(in_file(&path), 3);
-        std::fs::remove_file(path).expect("it is there");
+        std::fs::remove_file(path).expect("the file exists");
     }
 
     /// An expired record leaves memory only with its commit; otherwise it would stay in the file.
@@ -274,13 +274,13 @@ mod tests {
         let second = store.get(&key(2));
         assert_eq!(store.replace(late, &key(2), second.as_ref(), None), Ok(Replaced::Done));
         drop(store);
-        assert_eq!(in_file(&path), 1, "the third alone");
-        std::fs::remove_file(path).expect("it is there");
+        assert_eq!(in_file(&path), 1, "only the third record");
+        std::fs::remove_file(path).expect("the file exists");
     }
 
     /// A thread that has ended early still answers.
     #[test]
-    fn what_is_dropped_is_answered() {
+    fn dropped_requests_are_answered() {
         let path = path("dropped");
         let store = start(&path, &Arc::new(AtomicBool::new(false)));
         let (sender, results) = channel();
@@ -288,13 +288,13 @@ mod tests {
         submit(1, Box::new(|_| panic!("a reply that panics, as this test wants")));
         for n in 2..10 {
             let sender = sender.clone();
-            submit(n, Box::new(move |result| sender.send(result).expect("it is awaited")));
+            submit(n, Box::new(move |result| sender.send(result).expect("the receiver waits")));
         }
         for _ in 2..10 {
             let result = results.recv_timeout(Duration::from_secs(10)).expect("an answer");
             assert!(matches!(result, Ok(Replaced::Done) | Err(StoreError::Unavailable(_))), "{result:?}");
         }
         assert!(store.clone().replace(NOW, &key(20), None, None).is_err());
-        std::fs::remove_file(path).expect("it is there");
+        std::fs::remove_file(path).expect("the file exists");
     }
 }

@@ -16,8 +16,8 @@ pub(crate) type Changes = BTreeMap<Aor, Option<BindingsRecord>>;
 /// Opens the existing file.
 pub(crate) type Open = Box<dyn Fn() -> Result<Database, DatabaseError> + Send>;
 
-pub(crate) fn unavailable(what: &str, error: &dyn core::fmt::Display) -> StoreError {
-    StoreError::Unavailable(format!("{what}: {error}"))
+pub(crate) fn unavailable(part: &str, error: &dyn core::fmt::Display) -> StoreError {
+    StoreError::Unavailable(format!("{part}: {error}"))
 }
 
 /// A file of records.

@@ -8,7 +8,8 @@
 //! - [`RecordFile`] and [`RecordDatabase`] write call detail records.
 //! - [`UserFile`] and [`Subscribers`] read the secrets of users, from a file or from a PostgreSQL database.
 //!
-//! # Threads A caller does not wait. A request goes with a callback into a bounded queue. The callback is called once,
+//! # Threads
+//! A caller does not wait. A request goes with a callback into a bounded queue. The callback is called once,
 //! on a thread of the store, or at once if no wait is needed. It must neither wait nor panic. A store need not be
 //! stopped: its threads end when its last handle is dropped, after they have answered the waiting requests. While a
 //! server is unreachable, requests are refused at once, and [`StoreStatus`] says so; the threads reconnect by themselves.

@@ -41,7 +41,7 @@ fn record(n: usize) -> BindingsRecord {
 }
 
 #[test]
-fn it_fulfils_the_contract_and_is_there_again() {
+fn the_contract_holds_and_records_survive_reopening() {
     let path = file("contract");
     let mut store = open(&path);
     contract::check(&mut store, NOW);
@@ -49,23 +49,23 @@ fn it_fulfils_the_contract_and_is_there_again() {
     assert_eq!(store.replace(NOW, &key(1), None, Some(&record(1))), Ok(Replaced::Done));
     drop(store);
     assert_eq!(open(&path).get(&key(1)), Some(record(1)));
-    std::fs::remove_file(path).expect("it is there");
+    std::fs::remove_file(path).expect("the file exists");
 }
 
 #[test]
-fn what_expired_while_nobody_had_the_file_open_is_taken_out_of_it() {
+fn records_that_expired_while_the_file_was_closed_are_removed() {
     let path = file("expired");
     let mut store = open(&path);
     assert_eq!(store.replace(NOW, &key(1), None, Some(&record(1))), Ok(Replaced::Done));
     drop(store);
     drop(open_at(&path, record(1).expires_at()));
-    assert_eq!(open(&path).get(&key(1)), None, "a clock that goes back brings nothing back");
-    std::fs::remove_file(path).expect("it is there");
+    assert_eq!(open(&path).get(&key(1)), None, "an expired record stays removed if the clock goes back");
+    std::fs::remove_file(path).expect("the file exists");
 }
 
 /// Replacements of several threads share commits. Of several that expect the same record, one succeeds.
 #[test]
-fn of_many_at_once_each_is_stored_or_refused() {
+fn concurrent_replacements_are_stored_or_refused() {
     let path = file("many");
     let store = open(&path);
     let of_thread = |thread: usize| {
@@ -82,28 +82,31 @@ fn of_many_at_once_each_is_stored_or_refused() {
         }
     };
     let threads: Vec<_> = (0..8).map(|thread| std::thread::spawn(of_thread(thread))).collect();
-    let won: usize = threads.into_iter().map(|thread| thread.join().expect("it does not panic")).sum();
+    let won: usize =
+        threads.into_iter().map(|thread| thread.join().expect("the thread does not panic")).sum();
     assert_eq!(won, 20);
     drop(store);
     let store = open(&path);
     for thread in 0..8 {
         assert!((0..20).all(|round| store.get(&key(1_000 * (thread + 1) + round)) == Some(record(round))));
     }
-    std::fs::remove_file(path).expect("it is there");
+    std::fs::remove_file(path).expect("the file exists");
 }
 
 #[test]
-fn what_is_no_store_is_refused() {
+fn a_file_that_is_no_store_is_refused() {
     let path = file("text");
     std::fs::write(&path, "not a store").expect("a file");
-    let Err(error) = Embedded::open(&path, MemoryLimits::default(), NOW) else { panic!("it was opened") };
+    let Err(error) = Embedded::open(&path, MemoryLimits::default(), NOW) else {
+        panic!("the file was opened")
+    };
     assert!(error.to_string().contains(&path.display().to_string()), "{error}");
-    std::fs::remove_file(path).expect("it is there");
+    std::fs::remove_file(path).expect("the file exists");
 }
 
 /// After a full disk, or an incomplete copy: `redb` panics on some of these files.
 #[test]
-fn a_file_that_is_cut_off_is_refused_with_a_remedy() {
+fn a_truncated_file_is_refused_with_a_remedy() {
     let path = file("cut");
     let mut store = open(&path);
     for n in 0..300 {
@@ -111,19 +114,19 @@ fn a_file_that_is_cut_off_is_refused_with_a_remedy() {
     }
     drop(store);
     drop(open(&path));
-    let whole = std::fs::read(&path).expect("it is there");
+    let whole = std::fs::read(&path).expect("the file exists");
     let cut = file("cut-off");
     let mut damaged = 0;
     for length in (1..whole.len()).step_by(whole.len() / 40) {
         std::fs::write(&cut, &whole[..length]).expect("written");
         let Err(error) = Embedded::open(&cut, MemoryLimits::default(), NOW) else {
-            panic!("{length} bytes of {} are taken", whole.len());
+            panic!("a file with {length} of {} bytes is accepted", whole.len());
         };
         damaged += usize::from(error.to_string().contains("move it away"));
     }
     assert!(damaged > 0);
     for path in [path, cut] {
-        std::fs::remove_file(path).expect("it is there");
+        std::fs::remove_file(path).expect("the file exists");
     }
 }
 
@@ -139,7 +142,7 @@ fn child() {
 }
 
 #[test]
-fn a_killed_process_loses_nothing_that_it_has_acknowledged() {
+fn a_killed_process_loses_no_acknowledged_record() {
     let path = file("kill");
     let mut child = Command::new(std::env::current_exe().expect("this test"))
         .args(["--exact", "embedded::child", "--nocapture"])
@@ -149,15 +152,15 @@ fn a_killed_process_loses_nothing_that_it_has_acknowledged() {
         .expect("this test runs");
     let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
     let stored = |line: std::io::Result<String>| line.ok()?.strip_prefix("stored ")?.parse::<usize>().ok();
-    let mut last = lines.by_ref().filter_map(stored).nth(200).expect("200 are stored");
-    child.kill().expect("it runs");
-    child.wait().expect("it ends");
+    let mut last = lines.by_ref().filter_map(stored).nth(200).expect("200 records are stored");
+    child.kill().expect("the child runs");
+    child.wait().expect("the child ends");
     // Acknowledgements from before the kill count too.
     last = lines.filter_map(stored).last().unwrap_or(last);
     let store = open(&path);
     for n in 0..=last {
         assert_eq!(store.get(&key(n)), Some(record(n)), "{n} of {last}");
     }
-    assert_eq!(store.get(&key(last + 2)), None, "one may have been under way");
-    std::fs::remove_file(path).expect("it is there");
+    assert_eq!(store.get(&key(last + 2)), None, "only one record may have been in progress");
+    std::fs::remove_file(path).expect("the file exists");
 }

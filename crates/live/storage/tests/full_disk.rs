@@ -1,5 +1,5 @@
-//! Records on a disk that is full again and again, while two writers use one file: in a memory file system that the
-//! test mounts in a namespace of its own.
+//! Records on a disk that is full again and again, while two writers use one file. The disk is a memory file system
+//! that the test mounts in its own namespace.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -37,13 +37,13 @@ fn a_full_disk_tears_no_line_of_two_writers() {
     let outcome =
         outcome.expect("a namespace with a mount of its own: the kernel allows root or users to make them");
     assert!(outcome.status.success(), "{}", String::from_utf8_lossy(&outcome.stdout));
-    fs::remove_dir(&folder).expect("nothing was left");
+    fs::remove_dir(&folder).expect("the folder is empty");
 }
 
 #[test]
 #[ignore = "needs a small file system, which the test above makes"]
 fn two_writers() {
-    let folder = PathBuf::from(std::env::var_os(FOLDER).expect("the test above says where"));
+    let folder = PathBuf::from(std::env::var_os(FOLDER).expect("the calling test sets the folder"));
     let path = folder.join("calls.jsonl");
     // Files whose deletion makes room for a while.
     let ballast: Vec<_> = (0..FILLINGS).map(|number| folder.join(format!("ballast{number}"))).collect();
@@ -56,7 +56,7 @@ fn two_writers() {
         let before = fs::read(&rest).unwrap_or_default();
         let grown = [&before[..], &vec![0; size]].concat();
         if fs::write(&rest, grown).is_err() {
-            fs::write(&rest, before).expect("it was there");
+            fs::write(&rest, before).expect("the file can be written");
             size /= 2;
         }
     }
@@ -77,7 +77,7 @@ fn two_writers() {
                 while !(is_full(0) && is_full(1)) {
                     thread::sleep(Duration::from_micros(100));
                 }
-                fs::remove_file(path).expect("it is there");
+                fs::remove_file(path).expect("the file exists");
             }
         });
         for writer in writers {
@@ -92,7 +92,7 @@ fn two_writers() {
         (0..2).flat_map(|writer| (0..LINES).map(move |number| line(writer, number))).collect();
     let torn: Vec<_> = written.iter().filter(|line| !wanted.contains(**line)).collect();
     assert!(torn.is_empty(), "{} of {} are torn, as {}", torn.len(), written.len(), torn[0]);
-    assert_eq!(written.len(), wanted.len(), "each is there once");
+    assert_eq!(written.len(), wanted.len(), "each line is there once");
 }
 
 /// Lines of many lengths.

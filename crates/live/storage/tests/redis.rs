@@ -3,7 +3,7 @@
 
 use base::UnixTime;
 use invariants::store as contract;
-use location::{Aor, Ask, BindingsRecord, Replaced, Reply, Store, StoreError};
+use location::{Aor, BindingsRecord, Replaced, Store, StoreError, StoreReply, StoreRequest};
 use sarabande_tests::{Authority, RedisServer, TestSite, until, within};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -58,7 +58,7 @@ fn unavailable<T: core::fmt::Debug>(result: Result<T, StoreError>) -> String {
 }
 
 #[test]
-fn it_fulfils_the_contract() {
+fn the_store_fulfils_the_contract() {
     let site = TestSite::new("redis-contract");
     let server = RedisServer::start(&site, 1);
     let mut store = connect(&server);
@@ -79,7 +79,7 @@ fn other_databases_are_other_stores() {
 }
 
 #[test]
-fn the_server_drops_what_has_expired() {
+fn the_server_deletes_expired_records() {
     let site = TestSite::new("redis-expiry");
     let server = RedisServer::start(&site, 1);
     let mut store = connect(&server);
@@ -97,20 +97,20 @@ fn the_server_drops_what_has_expired() {
     let longer =
         BindingsRecord::of(&[contract::binding(now(), "sip:1@192.0.2.1"), longer]).expect("bindings");
     assert_eq!(store.replace(now(), &alice(), Some(&new), Some(&longer)), Ok(Replaced::Done));
-    assert!(left() > 10_600_000, "the last binding counts");
+    assert!(left() > 10_600_000, "the lifetime of the last binding counts");
     // Clocks that are far off.
     for updated in [0, u64::MAX] {
         let odd = contract::binding(UnixTime::from_millis(updated), "sip:x@h");
         let odd = BindingsRecord::of(&[odd]).expect("a binding");
         assert_eq!(store.replace(now(), &key(1), None, Some(&odd)), Ok(Replaced::Done), "{updated}");
-        let read = store.read(&key(1)).expect("it answers");
+        let read = store.read(&key(1)).expect("the store answers");
         assert_eq!(store.replace(now(), &key(1), read.as_ref(), None), Ok(Replaced::Done));
     }
 }
 
 /// Several at once on one key: each success has seen the one before it.
 #[test]
-fn of_two_proxies_that_change_a_record_at_once_one_wins() {
+fn one_of_two_concurrent_changes_succeeds() {
     let site = TestSite::new("redis-race");
     let server = RedisServer::start(&site, 1);
     let stores = [connect(&server), connect(&server)];
@@ -118,11 +118,11 @@ fn of_two_proxies_that_change_a_record_at_once_one_wins() {
         let mut conflicts = 0;
         for n in 0..50 {
             loop {
-                let old = store.read(&alice()).expect("it answers");
+                let old = store.read(&alice()).expect("the store answers");
                 let mut bindings = old.as_ref().map(BindingsRecord::bindings).unwrap_or_default();
                 bindings.push(contract::binding(now(), &format!("sip:{proxy}-{n}@h")));
                 let new = BindingsRecord::of(&bindings);
-                match store.replace(now(), &alice(), old.as_ref(), new.as_ref()).expect("it answers") {
+                match store.replace(now(), &alice(), old.as_ref(), new.as_ref()).expect("the store answers") {
                     Replaced::Done => break,
                     Replaced::Conflict => conflicts += 1,
                 }
@@ -137,14 +137,15 @@ fn of_two_proxies_that_change_a_record_at_once_one_wins() {
         })
         .collect();
     let conflicts: usize = threads.into_iter().map(|thread| thread.join().expect("no panic")).sum();
-    let stored = stores[0].clone().read(&alice()).expect("it answers").map_or(0, |record| record.len());
-    assert_eq!(stored, 200, "none is lost, after {conflicts} conflicts");
+    let stored =
+        stores[0].clone().read(&alice()).expect("the store answers").map_or(0, |record| record.len());
+    assert_eq!(stored, 200, "an update is lost, after {conflicts} conflicts");
 }
 
 /// Two proxies register all the time while the server is killed and restarted. No acknowledged record is lost, with
 /// `appendfsync always`.
 #[test]
-fn a_server_that_is_killed_under_load_is_used_again_when_it_is_back() {
+fn a_killed_server_is_used_again_after_its_restart() {
     let site = TestSite::new("redis-kill");
     let mut server = RedisServer::start(&site, 1);
     let stores = [connect(&server), connect(&server)];
@@ -162,7 +163,7 @@ fn a_server_that_is_killed_under_load_is_used_again_when_it_is_back() {
                     acknowledged.insert(aor, new);
                     done.fetch_add(1, SeqCst);
                 }
-                Ok(Replaced::Conflict) => panic!("nobody else has this key"),
+                Ok(Replaced::Conflict) => panic!("no other client uses this key"),
                 Err(StoreError::Unavailable(_)) => {
                     failed.fetch_add(1, SeqCst);
                     // A proxy answers 503 here, and the client retries later.
@@ -173,9 +174,9 @@ fn a_server_that_is_killed_under_load_is_used_again_when_it_is_back() {
         }
         acknowledged
     };
-    let more = |what: &str, count: &AtomicUsize| {
+    let more = |condition: &str, count: &AtomicUsize| {
         let before = count.load(SeqCst);
-        until(what, || (count.load(SeqCst) > before + 20).then_some(()));
+        until(condition, || (count.load(SeqCst) > before + 20).then_some(()));
     };
     let acknowledged: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4)
@@ -197,7 +198,7 @@ fn a_server_that_is_killed_under_load_is_used_again_when_it_is_back() {
     });
     let mut store = stores[0].clone();
     for (aor, record) in acknowledged.iter().flatten() {
-        assert_eq!(store.read(aor).as_ref(), Ok(&Some(record.clone())), "acknowledged, and lost");
+        assert_eq!(store.read(aor).as_ref(), Ok(&Some(record.clone())), "an acknowledged record is lost");
     }
     for store in stores {
         let status = store.status();
@@ -206,30 +207,30 @@ fn a_server_that_is_killed_under_load_is_used_again_when_it_is_back() {
 }
 
 #[test]
-fn without_a_server_all_is_answered_at_once() {
+fn without_a_server_requests_are_refused_at_once() {
     let site = TestSite::new("redis-gone");
     let mut server = RedisServer::start(&site, 1);
     let mut store = connect(&server);
     assert_eq!(store.replace(now(), &alice(), None, Some(&record(1))), Ok(Replaced::Done));
     server.kill();
-    until("it is noticed without a question", || (!store.status().is_up()).then_some(()));
+    until("the loss is noticed without a request", || (!store.status().is_up()).then_some(()));
     for _ in 0..1000 {
         let (sender, reply) = channel();
-        store.submit(Ask::Read(alice()), Box::new(move |reply| drop(sender.send(reply))));
+        store.submit(StoreRequest::Read(alice()), Box::new(move |reply| drop(sender.send(reply))));
         // The callback was called before the call returned: the job does not wait for the server.
-        let Ok(Reply::Read(Err(StoreError::Unavailable(why)))) = reply.try_recv() else {
+        let Ok(StoreReply::Read(Err(StoreError::Unavailable(why)))) = reply.try_recv() else {
             panic!("no answer")
         };
-        assert!(why.contains(&server.url()["redis://".len()..]), "it names the server: {why}");
+        assert!(why.contains(&server.url()["redis://".len()..]), "the error names the server: {why}");
     }
     server.restart();
-    until("it is connected again", || store.status().is_up().then_some(()));
+    until("the store is connected again", || store.status().is_up().then_some(()));
     assert!(matches!(store.read(&alice()), Ok(Some(_))));
 }
 
 /// A hung server is not waited for, and its late answer is not taken for the answer to another request.
 #[test]
-fn a_server_that_hangs_is_given_up() {
+fn a_hung_server_times_out() {
     let site = TestSite::new("redis-hang");
     let mut server = RedisServer::start(&site, 1);
     let mut store = start(&RedisSettings { timeout: Duration::from_millis(500), ..settings(&server.url()) });
@@ -240,20 +241,20 @@ fn a_server_that_hangs_is_given_up() {
     let replies: Vec<_> = (0..200)
         .map(|n| {
             let (sender, reply) = channel();
-            store.submit(Ask::Read(key(n)), Box::new(move |reply| drop(sender.send(reply))));
+            store.submit(StoreRequest::Read(key(n)), Box::new(move |reply| drop(sender.send(reply))));
             reply
         })
         .collect();
     for reply in replies {
         let reply = reply.recv_timeout(Duration::from_secs(30)).expect("an answer");
-        assert!(matches!(reply, Reply::Read(Err(StoreError::Unavailable(_)))), "{reply:?}");
+        assert!(matches!(reply, StoreReply::Read(Err(StoreError::Unavailable(_)))), "{reply:?}");
     }
     let why = unavailable(store.read(&alice()));
     assert!(why.contains("no answer within 500ms"), "{why}");
     server.thaw();
-    until("it is connected again", || store.status().is_up().then_some(()));
+    until("the store is connected again", || store.status().is_up().then_some(()));
     for n in 0..10 {
-        let read = store.read(&key(n)).expect("it answers").expect("it is there");
+        let read = store.read(&key(n)).expect("the store answers").expect("the record exists");
         assert_eq!(&*read.bindings()[0].uri, format!("sip:{n}@192.0.2.1").as_bytes());
     }
 }
@@ -261,18 +262,18 @@ fn a_server_that_hangs_is_given_up() {
 /// A server that answers one request, when the test says so, and then hangs before the requests that have gathered
 /// meanwhile.
 #[test]
-fn a_batch_is_given_up_as_a_whole() {
+fn a_batch_times_out_as_a_whole() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let url = format!("redis://{}", listener.local_addr().expect("it is bound"));
+    let url = format!("redis://{}", listener.local_addr().expect("the listener is bound"));
     let (go, wait) = channel();
     let server = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("the store connects");
         let mut buffer = [0; 4096];
-        assert!(stream.read(&mut buffer).expect("the question whether it can be used") > 0);
-        stream.write_all(b":1\r\n").expect("it reads");
-        assert!(stream.read(&mut buffer).expect("the first question") > 0);
-        wait.recv().expect("the test goes on");
-        stream.write_all(b"$-1\r\n").expect("it reads");
+        assert!(stream.read(&mut buffer).expect("the check of the connection") > 0);
+        stream.write_all(b":1\r\n").expect("the store reads");
+        assert!(stream.read(&mut buffer).expect("the first request") > 0);
+        wait.recv().expect("the test continues");
+        stream.write_all(b"$-1\r\n").expect("the store reads");
         // Until the store gives up.
         while stream.read(&mut buffer).is_ok_and(|length| length > 0) {}
         listener
@@ -281,19 +282,19 @@ fn a_batch_is_given_up_as_a_whole() {
     let (sender, replies) = channel();
     let ask = |n| {
         let sender = sender.clone();
-        store.submit(Ask::Read(key(n)), Box::new(move |reply| drop(sender.send(reply))));
+        store.submit(StoreRequest::Read(key(n)), Box::new(move |reply| drop(sender.send(reply))));
     };
     ask(0);
-    until("the first is asked", || (store.status().waiting == 0).then_some(()));
+    until("the first request is sent", || (store.status().waiting == 0).then_some(()));
     (1..=100).for_each(ask);
-    go.send(()).expect("it waits");
+    go.send(()).expect("the server waits");
     let patience = Duration::from_secs(30);
-    assert_eq!(replies.recv_timeout(patience), Ok(Reply::Read(Ok(None))));
+    assert_eq!(replies.recv_timeout(patience), Ok(StoreReply::Read(Ok(None))));
     // With a wait for each of them, the last would be answered after eight minutes.
     let mut answered = 0;
-    within(patience, "all are answered", || {
+    within(patience, "all requests are answered", || {
         for reply in replies.try_iter() {
-            assert!(matches!(reply, Reply::Read(Err(StoreError::Unavailable(_)))), "{reply:?}");
+            assert!(matches!(reply, StoreReply::Read(Err(StoreError::Unavailable(_)))), "{reply:?}");
             answered += 1;
         }
         (answered == 100).then_some(())
@@ -303,7 +304,7 @@ fn a_batch_is_given_up_as_a_whole() {
 
 /// A server that sends an endless answer uses up neither the memory nor the time of the client.
 #[test]
-fn an_answer_without_end_is_given_up() {
+fn an_endless_answer_is_aborted() {
     let piece = vec![b'x'; 64 << 10];
     let drops = "$100000000\r\n";
     for (head, pause, why) in [
@@ -312,14 +313,14 @@ fn an_answer_without_end_is_given_up() {
         (drops, Duration::from_millis(100), "no answer within 1s"),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let url = format!("redis://{}", listener.local_addr().expect("it is bound"));
+        let url = format!("redis://{}", listener.local_addr().expect("the listener is bound"));
         let piece = if pause.is_zero() { piece.clone() } else { vec![b'x'] };
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("the store connects");
             let mut buffer = [0; 4096];
-            assert!(stream.read(&mut buffer).expect("the question whether it can be used") > 0);
-            stream.write_all(b":1\r\n").expect("it reads");
-            assert!(stream.read(&mut buffer).expect("the question") > 0);
+            assert!(stream.read(&mut buffer).expect("the check of the connection") > 0);
+            stream.write_all(b":1\r\n").expect("the store reads");
+            assert!(stream.read(&mut buffer).expect("the request") > 0);
             let (mut sent, most) = (head.len(), 64 << 20);
             drop(stream.write_all(head.as_bytes()));
             while sent < most && stream.write_all(&piece).is_ok() {
@@ -333,17 +334,17 @@ fn an_answer_without_end_is_given_up() {
         let text = unavailable(store.read(&alice()));
         assert!(text.contains(why), "{text}");
         let sent = server.join().expect("no panic");
-        assert!(sent < 16 << 20, "{sent} bytes were taken");
+        assert!(sent < 16 << 20, "{sent} bytes were read");
     }
 }
 
 #[test]
-fn what_is_no_record_is_named() {
+fn a_value_that_is_no_record_is_reported() {
     let site = TestSite::new("redis-corrupt");
     let server = RedisServer::start(&site, 1);
     let mut store = connect(&server);
     assert_eq!(server.command(&format!("SET {ALICE} garbage")), "+OK");
-    let Err(StoreError::Corrupt(why)) = store.read(&alice()) else { panic!("it was read") };
+    let Err(StoreError::Corrupt(why)) = store.read(&alice()) else { panic!("the key was read") };
     assert!(why.contains(ALICE), "{why}");
     assert_eq!(store.replace(now(), &alice(), None, Some(&record(1))), Ok(Replaced::Conflict));
     assert_eq!(server.command(&format!("DEL {ALICE}")), ":1");
@@ -360,7 +361,7 @@ fn what_is_no_record_is_named() {
 }
 
 #[test]
-fn a_full_server_takes_removals() {
+fn a_full_server_accepts_removals() {
     let site = TestSite::new("redis-full");
     let server = RedisServer::start(&site, 1);
     let mut store = connect(&server);
@@ -377,7 +378,7 @@ fn a_full_server_takes_removals() {
 
 /// A demoted server accepts no changes; one that is promoted at the same address is found.
 #[test]
-fn a_replica_takes_nothing() {
+fn a_replica_accepts_no_changes() {
     let site = TestSite::new("redis-replica");
     let server = RedisServer::start(&site, 1);
     let mut store = connect(&server);
@@ -387,13 +388,13 @@ fn a_replica_takes_nothing() {
     // The address may belong to another server by now.
     until("the connection is made anew", || (store.status().lost_total > 0).then_some(()));
     assert_eq!(server.command("REPLICAOF NO ONE"), "+OK");
-    until("it takes changes again", || {
+    until("the server accepts changes again", || {
         store.replace(now(), &alice(), None, Some(&record(1))).is_ok().then_some(())
     });
 }
 
 #[test]
-fn a_password_is_needed_and_never_shown() {
+fn a_required_password_is_never_shown() {
     let site = TestSite::new("redis-password");
     let server = RedisServer::start(&site, 1);
     assert_eq!(server.command("CONFIG SET requirepass s3cret"), "+OK");
@@ -423,7 +424,7 @@ fn a_password_is_needed_and_never_shown() {
 }
 
 #[test]
-fn settings_that_can_never_work_are_refused() {
+fn invalid_settings_are_refused() {
     for (url, timeout, why) in [
         ("rediss://:s3cret@127.0.0.1/x", 500, "redis://user:password@host:6379/0"),
         ("http://s3cret@127.0.0.1", 500, "redis://user:password@host:6379/0"),
@@ -432,7 +433,7 @@ fn settings_that_can_never_work_are_refused() {
     ] {
         let timeout = Duration::from_millis(timeout);
         let Err(error) = Redis::start(&RedisSettings { timeout, ..RedisSettings::new(url) }) else {
-            panic!("{url} was taken")
+            panic!("{url} was accepted")
         };
         assert!(error.to_string().contains(why), "{error}");
         assert!(!error.to_string().contains("s3cret"), "{error}");
@@ -441,7 +442,7 @@ fn settings_that_can_never_work_are_refused() {
 
 /// Over TLS, records are stored only at a server that the authority vouches for.
 #[test]
-fn a_server_with_tls_has_to_show_a_certificate_for_its_host() {
+fn a_server_with_tls_needs_a_certificate_for_its_host() {
     let site = TestSite::new("redis-tls");
     let ours = Authority::new(&site, "ours");
     let others = Authority::new(&site, "others");
@@ -458,14 +459,14 @@ fn a_server_with_tls_has_to_show_a_certificate_for_its_host() {
 
     let elsewhere = RedisServer::start_with_tls(&site, 2, ours.issue("wrong", "DNS:redis.example"));
     for (settings, why) in [
-        (trusting(&server, &others), "signed by nobody whom [tls] authorities has"),
+        (trusting(&server, &others), "not signed by an authority in [tls] authorities"),
         (trusting(&elsewhere, &ours), "its certificate is not for"),
     ] {
         let mut store = Redis::start(&settings).expect("a store");
-        let told = unavailable(store.read(&key(1)));
-        assert!(told.contains(why), "{told}");
+        let text = unavailable(store.read(&key(1)));
+        assert!(text.contains(why), "{text}");
     }
     let missing = RedisSettings { authorities: Some("/not/there.pem".into()), ..trusting(&server, &ours) };
-    let told = missing.check().expect_err("there is no such file").to_string();
-    assert!(told.contains("authorities") && told.contains("/not/there.pem"), "{told}");
+    let text = missing.check().expect_err("there is no such file").to_string();
+    assert!(text.contains("authorities") && text.contains("/not/there.pem"), "{text}");
 }

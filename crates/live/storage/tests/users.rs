@@ -40,7 +40,7 @@ fn server(site: &TestSite) -> PostgresServer {
 
 fn connect(settings: &SubscriberSettings) -> Subscribers {
     let users = Subscribers::start(settings).expect("users");
-    until("all connections stand", || (users.status().connections == CONNECTIONS).then_some(()));
+    until("all connections are open", || (users.status().connections == CONNECTIONS).then_some(()));
     users
 }
 
@@ -71,7 +71,7 @@ fn shown(users: &Subscribers, user: &str) -> String {
 }
 
 #[test]
-fn users_of_kamailios_table_have_their_secrets() {
+fn secrets_are_read_from_kamailios_table() {
     let site = TestSite::new("users");
     let server = server(&site);
     let users = connect(&without_cache(&server));
@@ -89,8 +89,8 @@ fn users_of_kamailios_table_have_their_secrets() {
         "\u{1F600}",
         "",
     ];
-    for nobody in odd {
-        assert_eq!(shown(&users, nobody), "none", "{nobody}");
+    for unknown in odd {
+        assert_eq!(shown(&users, unknown), "none", "{unknown}");
     }
     // 64 digits.
     let sha = hash(Algorithm::Sha256, "bob");
@@ -100,7 +100,7 @@ fn users_of_kamailios_table_have_their_secrets() {
 }
 
 #[test]
-fn an_answer_is_kept_for_its_time_or_until_all_is_forgotten() {
+fn answers_are_cached_for_their_lifetime_or_until_cleared() {
     let site = TestSite::new("users-cache");
     let server = server(&site);
     let users = connect(&SubscriberSettings {
@@ -120,29 +120,29 @@ fn an_answer_is_kept_for_its_time_or_until_all_is_forgotten() {
 
 /// Cached users keep access, others are refused at once; after the recovery all is as before.
 #[test]
-fn a_database_that_is_killed_is_used_again_when_it_is_back() {
+fn a_killed_database_is_used_again_after_its_restart() {
     let site = TestSite::new("users-kill");
     let mut server = server(&site);
     let users = connect(&without_cache(&server));
     assert_eq!(shown(&users, "alice"), "secret");
     server.kill();
-    until("it is noticed without a question", || (!users.status().is_up()).then_some(()));
-    assert_eq!(shown(&users, "alice"), "secret", "kept for an outage");
+    until("the loss is noticed without a look-up", || (!users.status().is_up()).then_some(()));
+    assert_eq!(shown(&users, "alice"), "secret", "cached for an outage");
     for _ in 0..100 {
         let (sender, result) = channel();
         let needs = Needs { user: b"bob", realm: REALM.as_bytes(), algorithm: Algorithm::Md5 };
         users.ask(needs, Box::new(move |result| drop(sender.send(result))));
-        let Ok(Err(error)) = result.try_recv() else { panic!("it is answered when the call returns") };
-        assert!(error.to_string().starts_with("the database of users cannot be asked: "), "{error}");
+        let Ok(Err(error)) = result.try_recv() else { panic!("the look-up was not answered at once") };
+        assert!(error.to_string().starts_with("the database of users cannot be queried: "), "{error}");
     }
-    assert_eq!(shown(&users, "nobody@other.example"), "none", "that needs no database");
+    assert_eq!(shown(&users, "nobody@other.example"), "none", "a name of another realm needs no database");
     let status = users.status();
     assert!(
         status.failed_total >= 100 && status.lost_total == 4 && status.last_error.is_some(),
         "{status:?}"
     );
     server.restart();
-    until("it is used again", || secret(&users, "bob").is_ok().then_some(()));
+    until("the database is used again", || secret(&users, "bob").is_ok().then_some(()));
     server.execute("UPDATE subscriber SET password = 'other' WHERE username = 'alice'");
     assert_eq!(shown(&users, "alice"), "other");
 }
@@ -150,7 +150,7 @@ fn a_database_that_is_killed_is_used_again_when_it_is_back() {
 /// A look-up that the database does not answer, here because of a locked table, ends on both sides: no connection is
 /// left behind.
 #[test]
-fn a_look_up_that_hangs_is_given_up() {
+fn a_look_up_that_hangs_times_out() {
     let site = TestSite::new("users-hang");
     let server = server(&site);
     let mut settings = without_cache(&server);
@@ -160,7 +160,7 @@ fn a_look_up_that_hangs_is_given_up() {
         scope.spawn(|| {
             let locked = "BEGIN; LOCK TABLE subscriber IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(60)";
             // Ends with an error when the test is over.
-            server.try_execute(locked).expect_err("it is ended");
+            server.try_execute(locked).expect_err("the statement is ended");
         });
         let locks = "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted";
         until("the table is locked", || (server.execute(locks) != "0").then_some(()));
@@ -169,19 +169,19 @@ fn a_look_up_that_hangs_is_given_up() {
             assert!(error.contains("no answer within") || error.contains("57014"), "{error}");
         }
         let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
-        until("nobody but us waits for the table", || {
+        until("no look-up waits for the table", || {
             let waiting: usize = server.execute(waiting).parse().expect("a number");
             (waiting <= CONNECTIONS).then_some(())
         });
         let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep%' AND pid <> pg_backend_pid()";
         server.execute(end);
     });
-    until("it is used again", || secret(&users, "bob").is_ok().then_some(()));
+    until("the database is used again", || secret(&users, "bob").is_ok().then_some(()));
 }
 
 /// The rest of a limit of connections is for other programs.
 #[test]
-fn no_more_connections_are_made_than_allowed() {
+fn the_number_of_connections_is_limited() {
     let site = TestSite::new("users-limit");
     let server = server(&site);
     let users = connect(&without_cache(&server));
@@ -204,7 +204,7 @@ fn no_more_connections_are_made_than_allowed() {
 
 /// An outsider's user name must not cost connections.
 #[test]
-fn a_name_that_the_database_cannot_hold_disturbs_nobody() {
+fn a_name_that_the_encoding_lacks_costs_no_connection() {
     let site = TestSite::new("users-latin");
     let server = server(&site);
     server.execute("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0");
@@ -219,7 +219,7 @@ fn a_name_that_the_database_cannot_hold_disturbs_nobody() {
 }
 
 #[test]
-fn what_is_wrong_is_said_without_the_password() {
+fn errors_do_not_show_the_password() {
     let site = TestSite::new("users-errors");
     let server = server(&site);
     let good = without_cache(&server);
@@ -227,7 +227,7 @@ fn what_is_wrong_is_said_without_the_password() {
     server.execute("ALTER TABLE subscriber RENAME COLUMN ha1b TO ha2");
     for (settings, why) in [(good, "\"ha1b\" does not exist"), (password, "28P01")] {
         let users = Subscribers::start(&settings).expect("users");
-        let error = secret(&users, "alice").expect_err("nothing is known").to_string();
+        let error = secret(&users, "alice").expect_err("no user can be read").to_string();
         assert!(error.contains(why), "{error}");
         let shown = format!("{error} {settings:?} {:?}", users.status());
         assert!(!shown.contains("s3cret") && !shown.contains("top"), "{shown}");
@@ -236,7 +236,7 @@ fn what_is_wrong_is_said_without_the_password() {
 
 /// Over TLS, users are looked up only at a server that the authority vouches for.
 #[test]
-fn a_database_with_tls_has_to_show_a_certificate_for_its_host() {
+fn a_database_with_tls_needs_a_certificate_for_its_host() {
     let site = TestSite::new("users-tls");
     let ours = Authority::new(&site, "ours");
     let others = Authority::new(&site, "others");
@@ -256,29 +256,29 @@ fn a_database_with_tls_has_to_show_a_certificate_for_its_host() {
         assert_eq!(server.execute(secure), CONNECTIONS.to_string(), "{parameter}");
     }
     let users = Subscribers::start(&settings("?sslmode=verify-full", &others)).expect("users");
-    let error = secret(&users, "alice").expect_err("nothing is known").to_string();
-    assert!(error.contains("signed by nobody whom [tls] authorities has"), "{error}");
+    let error = secret(&users, "alice").expect_err("no user can be read").to_string();
+    assert!(error.contains("not signed by an authority in [tls] authorities"), "{error}");
     let by_name =
         settings("", &ours).url.replace(&site.ip(1).to_string(), "localhost") + "?sslmode=verify-full";
     let by_name = by_name + &format!("&hostaddr={}", site.ip(1));
     let users =
         Subscribers::start(&SubscriberSettings { url: by_name, ..settings("", &ours) }).expect("users");
-    let error = secret(&users, "alice").expect_err("nothing is known").to_string();
+    let error = secret(&users, "alice").expect_err("no user can be read").to_string();
     assert!(error.contains("its certificate is not for"), "{error}");
 }
 
 /// A false server, or an eavesdropper, asks for the password in clear text.
 #[test]
-fn a_password_goes_nowhere_in_clear_text_unless_that_is_allowed() {
-    for (parameter, is_told) in [("", false), ("?require_auth=password", true)] {
+fn a_password_is_sent_in_clear_text_only_if_allowed() {
+    for (parameter, is_sent) in [("", false), ("?require_auth=password", true)] {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("it is bound");
+        let address = listener.local_addr().expect("the listener is bound");
         let server = std::thread::spawn(move || {
             let answer = || {
-                let (mut stream, _) = listener.accept().expect("it connects");
+                let (mut stream, _) = listener.accept().expect("the client connects");
                 let mut buffer = [0; 4096];
                 assert!(stream.read(&mut buffer).expect("the startup message") > 0);
-                stream.write_all(b"R\0\0\0\x08\0\0\0\x03").expect("it reads");
+                stream.write_all(b"R\0\0\0\x08\0\0\0\x03").expect("the client reads");
                 let length = stream.read(&mut buffer).unwrap_or_default();
                 String::from_utf8_lossy(&buffer[..length]).into_owned()
             };
@@ -286,15 +286,15 @@ fn a_password_goes_nowhere_in_clear_text_unless_that_is_allowed() {
         });
         let url = format!("postgres://owner:s3cret@{address}/postgres{parameter}");
         let users = Subscribers::start(&SubscriberSettings::new(&url)).expect("users");
-        let error = secret(&users, "alice").expect_err("nothing is known").to_string();
+        let error = secret(&users, "alice").expect_err("no user can be read").to_string();
         let got = server.join().expect("no panic");
-        assert_eq!(got.contains("s3cret"), is_told, "{got}");
-        assert_eq!(error.contains("clear text"), !is_told, "{error}");
+        assert_eq!(got.contains("s3cret"), is_sent, "{got}");
+        assert_eq!(error.contains("clear text"), !is_sent, "{error}");
     }
 }
 
 #[test]
-fn settings_that_can_never_work_are_refused() {
+fn invalid_settings_are_refused() {
     let url = "postgres://owner:s3cret@127.0.0.1/postgres";
     let change = |change: fn(&mut SubscriberSettings)| {
         let mut settings = SubscriberSettings::new(url);
@@ -316,7 +316,7 @@ fn settings_that_can_never_work_are_refused() {
         (change(|settings| settings.url += "?host=/run/postgresql"), "Unix sockets"),
     ];
     for (settings, why) in cases {
-        let Err(error) = Subscribers::start(&settings) else { panic!("taken, without {why}") };
+        let Err(error) = Subscribers::start(&settings) else { panic!("accepted, without {why}") };
         assert!(error.to_string().contains(why), "{error}");
         assert!(!error.to_string().contains("s3cret"), "{error}");
     }

@@ -57,11 +57,11 @@ mod tests {
         let mut pauses = Vec::new();
         for _ in 0..9 {
             backoff.failed(now, way.clone());
-            let begun = now;
+            let start = now;
             while !backoff.may_try(now, way) {
                 now += FIRST;
             }
-            pauses.push(now.saturating_since(begun).as_millis());
+            pauses.push(now.saturating_since(start).as_millis());
         }
         assert_eq!(pauses, [250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 16_000, 16_000]);
         backoff.failed(now, way.clone());

@@ -139,7 +139,7 @@ impl Carrier {
     }
 
     /// Queues the TLS close notification, if TLS is used (RFC 8446 §6.1).
-    pub(super) fn say_goodbye(&mut self) {
+    pub(super) fn send_close_notification(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
         }

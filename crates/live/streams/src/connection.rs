@@ -523,7 +523,7 @@ impl Connection {
     }
 
     /// Sends the close notification of its protocols, as far as the socket accepts it at once.
-    pub(super) fn say_goodbye(&mut self) {
+    pub(super) fn send_close_notification(&mut self) {
         if let Speech::WebSocket(socket) = &mut self.speech {
             // RFC 6455 §7.4.1: 1001, going away.
             let frame = tungstenite::protocol::CloseFrame {
@@ -534,7 +534,7 @@ impl Connection {
         }
         if let Some(carrier) = self.carrier() {
             let _ = carrier.write_out();
-            carrier.say_goodbye();
+            carrier.send_close_notification();
             let _ = carrier.write_out();
         }
     }

@@ -10,8 +10,8 @@ use wire::{Message, Method, NameAddr, Peek};
 /// Calls, subscriptions and addresses-of-record that are remembered for a connection. If there are more, it may be
 /// closed before all of them end.
 const MOST: usize = 4_096;
-/// Lifetime of a call after the last 2xx to its INVITE, since its BYE may never come: the default time for which pools
-/// remember a call.
+/// Lifetime of a call after the last 2xx to its INVITE, since its BYE may never come. It is the default time for which
+/// pools remember a call.
 const CALL_LIFETIME: Duration = Duration::from_hours(4);
 
 /// Dialogs and bindings named by the messages of a connection that a client opened. A peer may keep its connection open

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_has_its_share_and_gets_it_back() {
+    fn connections_of_a_source_are_limited_and_released() {
         let limits = ConnectionLimits::new(4, 2, 0);
         let first = counted(&limits, "192.0.2.1").unwrap();
         let _second = counted(&limits, "192.0.2.1").unwrap();
@@ -143,22 +143,26 @@ mod tests {
         let _third = counted(&limits, "192.0.2.1").unwrap();
         let _fourth = counted(&limits, "2001:db8::1").unwrap();
         let _fifth = counted(&limits, "2001:db8::ffff:1").unwrap();
-        assert_eq!(limits.by_source.lock().unwrap().len(), 2, "one network of 64 bits is one source");
+        assert_eq!(limits.by_source.lock().unwrap().len(), 2, "a network of 64 bits is one source");
         assert_eq!(counted(&limits, "192.0.2.9").unwrap_err(), LimitReached::All);
         assert_eq!(limits.open.load(Ordering::Relaxed), 4);
     }
 
     #[test]
-    fn a_source_may_begin_so_many_in_a_second() {
+    fn new_connections_of_a_source_are_limited_per_second() {
         let limits = ConnectionLimits::new(1_000, 1_000, 5);
-        let begun = |at: u64, ip: &str| {
+        let count_admitted = |at: u64, ip: &str| {
             let ip = ip.parse().unwrap();
             let begin = || limits.place().begin(Instant::from_millis(at), ip).is_ok();
             (0..50).filter(|_| begin()).count()
         };
-        assert_eq!(begun(1_000, "192.0.2.1"), 10);
-        assert_eq!((begun(2_000, "192.0.2.1"), begun(2_000, "192.0.2.2")), (5, 10));
-        assert_eq!((begun(2_000, "2001:db8::1"), begun(2_000, "2001:db8::2:1")), (10, 0), "one source");
+        assert_eq!(count_admitted(1_000, "192.0.2.1"), 10);
+        assert_eq!((count_admitted(2_000, "192.0.2.1"), count_admitted(2_000, "192.0.2.2")), (5, 10));
+        assert_eq!(
+            (count_admitted(2_000, "2001:db8::1"), count_admitted(2_000, "2001:db8::2:1")),
+            (10, 0),
+            "one source"
+        );
         assert_eq!(limits.open.load(Ordering::Relaxed), 0);
     }
 }

@@ -14,8 +14,8 @@ const BACKLOG: i32 = 4_096;
 /// Idle time after which the kernel probes the peer.
 const KEEPALIVE: Duration = Duration::from_mins(1);
 /// Interval of the probes, and their number before the connection is closed.
-const ASKED_EVERY: Duration = Duration::from_secs(10);
-const ASKED_MOST: u32 = 3;
+const PROBE_INTERVAL: Duration = Duration::from_secs(10);
+const PROBES_MAX: u32 = 3;
 /// Longest time that sent data may stay unacknowledged: a request is answered or times out within 32 s.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
@@ -29,7 +29,7 @@ fn prepare(socket: &Socket) -> io::Result<()> {
     socket.set_send_buffer_size(KERNEL_BUFFER)?;
     socket.set_recv_buffer_size(KERNEL_BUFFER)?;
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE);
-    socket.set_tcp_keepalive(&keepalive.with_interval(ASKED_EVERY).with_retries(ASKED_MOST))?;
+    socket.set_tcp_keepalive(&keepalive.with_interval(PROBE_INTERVAL).with_retries(PROBES_MAX))?;
     socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED))
 }
 

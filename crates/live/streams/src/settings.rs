@@ -10,8 +10,8 @@ use std::sync::Arc;
 pub struct StreamSettings {
     /// Time without messages after which a connection is closed.
     pub idle: Duration,
-    /// Limit of TLS, `WebSocket` and PROXY header together, of a message from its first byte to its last, and of the
-    /// time in which the peer reads nothing.
+    /// Time limit of TLS, `WebSocket` and PROXY header together. It also limits a message from its first byte to its
+    /// last, and the time in which the peer reads nothing.
     pub handshake: Duration,
     /// Maximum number of bytes that may wait to be sent on a connection.
     pub send_buffer: usize,

@@ -350,7 +350,7 @@ impl Streams {
         let Some(mut connection) = self.connections.remove(&number) else { return };
         let flow = connection.flow;
         if !matches!(reason, CloseReason::Peer | CloseReason::Error) {
-            connection.say_goodbye();
+            connection.send_close_notification();
         }
         self.dues.remove(&(connection.due, number));
         self.silent.remove(&(connection.since, number));

@@ -72,9 +72,9 @@ mod tests {
         assert_eq!(note("INVITE a SIP/2.0", "1 INVITE", false), 1);
         assert_eq!(note("SIP/2.0 180 Ringing", "1 INVITE", false), 1);
         assert_eq!(note("PRACK a SIP/2.0", "2 PRACK", true), 2);
-        assert_eq!(note("SIP/2.0 200 OK", "2 PRACK", true), 1, "that of the PRACK");
+        assert_eq!(note("SIP/2.0 200 OK", "2 PRACK", true), 1, "only the response to the PRACK");
         assert_eq!(note("SIP/2.0 200 OK", "1 INVITE", false), 0);
-        assert_eq!(note("SIP/2.0 200 OK", "1 INVITE", false), 0, "it may come again");
+        assert_eq!(note("SIP/2.0 200 OK", "1 INVITE", false), 0, "a repeated response changes nothing");
         assert_eq!(note("ACK a SIP/2.0", "1 ACK", true), 0);
     }
 

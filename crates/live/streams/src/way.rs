@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_says_to_which_host_it_goes() {
+    fn the_next_host_is_read_from_the_message() {
         let bye = |uri: &str, more: &str| host(&format!("BYE {uri} SIP/2.0"), more);
         let is = |name: &str| Some(name.to_owned());
         assert_eq!(bye("sips:b@Other.EXAMPLE.", ""), is("other.example"));

@@ -18,7 +18,7 @@ use tungstenite::{Bytes, Error, Message, WebSocket, accept_hdr_with_config};
 const READ: usize = 4 << 10;
 
 /// Accepts clients that offer SIP, and browsers only for allowed pages.
-pub(super) struct AskedForSip {
+pub(super) struct HandshakePolicy {
     origins: Arc<[String]>,
 }
 
@@ -29,7 +29,7 @@ fn refusal(status: StatusCode, text: &str) -> ErrorResponse {
     refusal
 }
 
-impl AskedForSip {
+impl HandshakePolicy {
     /// Whether a client that has sent these header fields may connect. A browser names the page that it acts for. So
     /// not every page that a person visits can send from this person's address (RFC 6455 §10.2). Other clients send no
     /// such field.
@@ -49,7 +49,7 @@ impl AskedForSip {
     }
 }
 
-impl Callback for AskedForSip {
+impl Callback for HandshakePolicy {
     /// RFC 7118 §5: the client offers `sip`, and the server confirms it.
     fn on_request(self, request: &Request, mut response: Response) -> Result<Response, ErrorResponse> {
         let offered = request.headers().get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
@@ -80,7 +80,7 @@ impl Callback for AskedForSip {
 
 /// An incomplete opening handshake.
 pub(super) enum Upgrading {
-    Server(MidHandshake<ServerHandshake<Carrier, AskedForSip>>),
+    Server(MidHandshake<ServerHandshake<Carrier, HandshakePolicy>>),
     Client(MidHandshake<ClientHandshake<Carrier>>),
 }
 
@@ -112,7 +112,7 @@ impl Upgrading {
 pub(super) enum Upgrade {
     More(Box<Upgrading>),
     Done(Box<WebSocket<Carrier>>),
-    /// Failed; a client was told the reason.
+    /// The handshake failed; a client got the reason in the response.
     Failed,
 }
 
@@ -126,7 +126,7 @@ fn config(longest: usize) -> WebSocketConfig {
 
 /// Starts the handshake as a server.
 pub(super) fn accept(carrier: Carrier, longest: usize, origins: &Arc<[String]>) -> Upgrade {
-    let asked = AskedForSip { origins: Arc::clone(origins) };
+    let asked = HandshakePolicy { origins: Arc::clone(origins) };
     outcome(accept_hdr_with_config(carrier, asked, Some(config(longest))), Upgrading::Server)
 }
 
@@ -134,8 +134,8 @@ pub(super) fn accept(carrier: Carrier, longest: usize, origins: &Arc<[String]>) 
 pub(super) fn connect(carrier: Carrier, server: SocketAddr, longest: usize) -> Upgrade {
     let Ok(uri) = format!("ws://{server}/").parse() else { return Upgrade::Failed };
     let request = ClientRequestBuilder::new(uri).with_sub_protocol("sip");
-    let begun = client_with_config(request, carrier, Some(config(longest)));
-    outcome(begun.map(|(socket, _)| socket), Upgrading::Client)
+    let result = client_with_config(request, carrier, Some(config(longest)));
+    outcome(result.map(|(socket, _)| socket), Upgrading::Client)
 }
 
 fn outcome<R: HandshakeRole>(

@@ -9,8 +9,8 @@ use crate::{Node, NodeDecision, NodeRefusal, Policy, RequestFacts, SessionState,
 use base::Instant;
 use wire::Method;
 
-/// Decision about a request and the step that carries it out. Computed without changing anything, so that `explain` can
-/// ask too.
+/// Decision about a request, and the step that carries it out. It is computed without changes of state, so that
+/// `explain` can also use it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Assignment {
     pub(crate) decision: NodeDecision,
@@ -20,17 +20,17 @@ pub(crate) struct Assignment {
 }
 
 impl Assignment {
-    /// Whether it opens a transaction.
+    /// Whether the assignment opens a transaction.
     pub(crate) fn opens(&self) -> bool {
-        matches!(self.step, Step::Open | Step::Beside | Step::Move(_))
+        matches!(self.step, Step::Open | Step::OpenInOtherPool | Step::Move(_))
     }
 
-    /// Whether it may need a new session.
+    /// Whether the assignment may need a new session.
     pub(crate) fn enters(&self) -> bool {
         self.session.is_none() && (self.opens() || self.step == Step::Acknowledge)
     }
 
-    /// Decision when no session can be entered: a new request is refused, any other is forwarded without being
+    /// Decision if no session can be entered: a new request is refused, any other request is forwarded without being
     /// recorded.
     pub(crate) fn without_room(&self) -> NodeDecision {
         match self.decision {
@@ -43,22 +43,22 @@ impl Assignment {
 /// Change that the session store has to make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
-    /// Nothing: the request was seen before, or does not go to one node.
+    /// No change: the request was seen before, or does not go to one node.
     Nothing,
     /// A new transaction.
     Open,
-    /// A new transaction of a call whose node is in another pool. The call stays with its node.
-    Beside,
+    /// A new transaction of a call whose node is in another pool. The session stays with its node.
+    OpenInOtherPool,
     /// The unanswered transaction with this key goes to another node.
     Move(u32),
-    /// An ACK to a 2xx or of a call known from its token.
+    /// An ACK to a 2xx, or an ACK of a call that is known from its token.
     Acknowledge,
     /// A CANCEL.
     Cancel,
 }
 
 /// The state that an assignment reads.
-pub(crate) struct Picture<'a> {
+pub(crate) struct AssignmentInput<'a> {
     pub(crate) now: Instant,
     pub(crate) nodes: &'a [Node],
     pub(crate) store: &'a SessionStore,
@@ -68,8 +68,8 @@ pub(crate) struct Picture<'a> {
     pub(crate) is_limited: bool,
 }
 
-impl Picture<'_> {
-    /// Figure 4 of the TLWL digest, lines 1 to 13: find the session, else select a node.
+impl AssignmentInput<'_> {
+    /// Figure 4 of the TLWL digest, lines 1 to 13: finds the session; if there is none, selects a node.
     pub(crate) fn assignment(&self, request: &RequestFacts<'_>, policy: &mut dyn Policy) -> Assignment {
         let session = self.store.session_of(request);
         let open = session.and_then(|at| self.store.find(at, &TransactionId::served_by(request)));
@@ -79,8 +79,8 @@ impl Picture<'_> {
         match (request.method, known) {
             (Method::Ack, Some((slot, why))) => forward(slot, why, Step::Acknowledge),
             (Method::Cancel, Some((slot, why))) => forward(slot, why, Step::Cancel),
-            // Neither carries a token when it belongs to an initial INVITE. The shard or balancer that has the INVITE
-            // knows the node.
+            // An ACK or CANCEL of an initial INVITE has no token. The shard or balancer that has the INVITE knows the
+            // node.
             (Method::Ack | Method::Cancel, None) => {
                 Assignment { decision: NodeDecision::Search, session, step: Step::Nothing }
             }
@@ -104,7 +104,7 @@ impl Picture<'_> {
         self.fresh(request, session, Step::Open, Why::Policy, policy)
     }
 
-    /// Assigns a request that a node failed to another node, none of `except`.
+    /// Assigns a request that failed at a node to another node, which is none of `except`.
     pub(crate) fn again(
         &self,
         request: &RequestFacts<'_>,
@@ -135,7 +135,7 @@ impl Picture<'_> {
         Assignment { decision, session, step: Step::Nothing }
     }
 
-    /// The limit that keeps a new request from nodes that would otherwise take it.
+    /// The limit because of which a new request does not go to nodes that would otherwise take it.
     pub(crate) fn refusal(
         &self,
         request: &RequestFacts<'_>,
@@ -148,8 +148,8 @@ impl Picture<'_> {
             .load_refusal()
     }
 
-    /// Nodes that refuse a new request only because of a limit, with that limit. The chosen node is left out, since
-    /// this request may have used its last place.
+    /// Nodes that refuse a new request only because of a limit, each with this limit. The chosen node is left out,
+    /// since this request may have used its last place.
     pub(crate) fn held_back(
         &self,
         request: &RequestFacts<'_>,
@@ -167,7 +167,7 @@ impl Picture<'_> {
         candidates.all().filter_map(by_load).filter(|(slot, _)| Some(*slot) != chosen).collect()
     }
 
-    /// Assigns a request back to a node that has it already, whether or not that node takes new requests.
+    /// Assigns a request back to a node that already has it, even if that node takes no new requests.
     pub(crate) fn back(&self, request: &RequestFacts<'_>, slot: Slot) -> Assignment {
         let session = self.store.session_of(request);
         let open = session.and_then(|at| self.store.find(at, &TransactionId::served_by(request)));
@@ -175,9 +175,9 @@ impl Picture<'_> {
         Assignment { decision: NodeDecision::Forward { slot, why: Why::Session }, session, step }
     }
 
-    /// The node that a token or the session names. A token comes first, since it is bound to its dialog. Next comes the
-    /// node of the open transaction to which this retransmission, CANCEL or ACK belongs; last, the node of the call.
-    /// These differ when a call came in several branches and the node of one died.
+    /// Node that a token or the session names. A token comes first, since it is bound to its dialog. Next comes the
+    /// node of the open transaction to which this retransmission, CANCEL or ACK belongs. The node of the call comes
+    /// last. These nodes differ when a call came in several branches and the node of one died.
     fn known_node(
         &self,
         request: &RequestFacts<'_>,
@@ -205,7 +205,7 @@ impl Picture<'_> {
         let movable = free && !self.nodes[slot.index()].is_up() && !self.is_last_resort(slot, request.method);
         let stay = |step| Assignment { decision: NodeDecision::Forward { slot, why }, session, step };
         if let Some(key) = open {
-            // An unanswered request is the only kind that may move.
+            // Only an unanswered request may move to another node.
             if movable && self.may_move(key) {
                 return self.fresh(request, session, Step::Move(key), Why::Moved, policy);
             }
@@ -232,8 +232,8 @@ impl Picture<'_> {
         }
     }
 
-    /// Assigns another branch of a call, whose pool does not contain the call's node: the call was forked upstream, or
-    /// spirals.
+    /// Assigns another branch of a call. The pool of this branch does not contain the call's node: the call was forked
+    /// upstream, or spirals.
     fn to_other_pool(&self, request: &RequestFacts<'_>, at: u32, policy: &mut dyn Policy) -> Assignment {
         if matches!(self.store.table.get(at).state, SessionState::Plain | SessionState::Expired) {
             return self.fresh(request, Some(at), Step::Open, Why::Policy, policy);
@@ -242,9 +242,9 @@ impl Picture<'_> {
         match before.filter(|&slot| self.members.has(slot) && self.nodes[slot.index()].is_up()) {
             Some(slot) => {
                 let decision = NodeDecision::Forward { slot, why: Why::Session };
-                Assignment { decision, session: Some(at), step: Step::Beside }
+                Assignment { decision, session: Some(at), step: Step::OpenInOtherPool }
             }
-            None => self.fresh(request, Some(at), Step::Beside, Why::Policy, policy),
+            None => self.fresh(request, Some(at), Step::OpenInOtherPool, Why::Policy, policy),
         }
     }
 
@@ -259,10 +259,10 @@ impl Picture<'_> {
     }
 
     /// Whether a request outside open transactions repeats a closed one. A request forked upstream comes in several
-    /// branches with one CSeq. While one branch is open, another branch is not taken for a repetition. Later it is,
-    /// which only leaves one transaction uncounted.
+    /// branches with one CSeq. While one branch is open, another branch does not count as a repetition. Later it does;
+    /// then only one transaction is not counted.
     fn repeats_closed(&self, at: u32, request: &RequestFacts<'_>) -> bool {
-        // Anyone can have sent a request with a higher CSeq. As long as the dialog lasts, no BYE of it has been
+        // Any sender may have sent a request with a higher CSeq. While the dialog lasts, no BYE of it has been
         // answered.
         if self.store.hangs_up(at, request) {
             return false;
@@ -271,8 +271,9 @@ impl Picture<'_> {
         request.cseq < seen && !self.store.has_sibling(at, &request.into())
     }
 
-    /// Whether a session is over and its node takes no new requests of this method: a REGISTER every few seconds must
-    /// not keep a node from draining. A node that sent a challenge still gets the request with credentials.
+    /// Whether a session is over and its node takes no new requests of this method. Without this check, a REGISTER
+    /// every few seconds would keep a node from draining. A node that sent a challenge still gets the request with
+    /// credentials.
     fn is_done_with(&self, at: u32, slot: Slot, method: Method) -> bool {
         let session = self.store.table.get(at);
         let over = session.state == SessionState::Expired && !session.challenged;
@@ -285,7 +286,8 @@ impl Picture<'_> {
         candidates.is_last_resort() && candidates.get(slot).is_some()
     }
 
-    /// Nodes that take a new request, none of `except`. `trials`: includes dead nodes that are due for a trial request.
+    /// Nodes that take a new request, without those in `except`. `trials`: includes dead nodes that are due for a trial
+    /// request.
     pub(crate) fn for_new<'a>(&'a self, method: Method, except: &'a [Slot], trials: bool) -> Candidates<'a> {
         let candidates = self.candidates(method).except(except);
         if trials { candidates.with_trials() } else { candidates }
@@ -340,18 +342,18 @@ fn passes_twice(request: &RequestFacts<'_>, why: Why) -> bool {
     request.has_priority || why == Why::Moved
 }
 
-/// Another shard took the last place on the chosen node.
-pub(crate) struct Gone;
+/// Error: another shard took the last place on the chosen node.
+pub(crate) struct PlaceTaken;
 
 /// Takes the place of the call that the assignment starts, if any.
 pub(crate) fn take_call(
     store: &mut SessionStore,
     request: &RequestFacts<'_>,
     assignment: Assignment,
-) -> Result<Option<CallLease>, Gone> {
+) -> Result<Option<CallLease>, PlaceTaken> {
     match assignment.decision {
         NodeDecision::Forward { slot, why: Why::Policy | Why::Moved } if request.method == Method::Invite => {
-            store.leases.new_call(slot).map(Some).ok_or(Gone)
+            store.leases.new_call(slot).map(Some).ok_or(PlaceTaken)
         }
         _ => Ok(None),
     }
@@ -367,14 +369,14 @@ pub(crate) fn carry_out(
 ) {
     let NodeDecision::Forward { slot, why } = assignment.decision else { return };
     if let Some(at) = assignment.session
-        && !matches!(assignment.step, Step::Open | Step::Beside | Step::Move(_))
+        && !matches!(assignment.step, Step::Open | Step::OpenInOtherPool | Step::Move(_))
     {
         store.linger_on(now, at);
     }
     match assignment.step {
         Step::Nothing => {}
         Step::Open => open(store, now, request, (assignment.session, false), (slot, why), place),
-        Step::Beside => {
+        Step::OpenInOtherPool => {
             store.beside.note(request, slot);
             open(store, now, request, (assignment.session, true), (slot, why), place);
         }
@@ -406,8 +408,8 @@ fn open(
     if matches!(why, Why::Policy | Why::Moved) {
         store.stats[slot.index()].assigned += 1;
     }
-    // A token may name another node than the call's: the node of a second branch, after a restart or a fork upstream.
-    // The call stays with its node, and so does the path of its CANCEL. A BYE only ends a dialog.
+    // After a restart or a fork upstream, a token may name another node than the session has: the node of a second
+    // branch. The session stays with its node, and so does the path of its CANCEL. A BYE only ends a dialog.
     let stays = store.counts_call(at) || request.method == Method::Bye;
     let is_other_branch = is_beside || (why == Why::Token && stays);
     let entry = store.table.get_mut(at);
@@ -424,8 +426,8 @@ fn open(
             SessionState::Invited
         }
         (Method::Bye, SessionState::Answered | SessionState::Confirmed) if hangs_up => SessionState::Closing,
-        // In a dialog known only from a token: a re-INVITE follows only an answered INVITE (RFC 3261 §14.1). An UPDATE
-        // or PRACK may belong to a call that is never answered, and proves nothing.
+        // The dialog is known only from a token. A re-INVITE follows only an answered INVITE (RFC 3261 §14.1). An
+        // UPDATE or PRACK may belong to a call that is never answered, so it proves nothing.
         (_, SessionState::Plain | SessionState::Expired) if begins => SessionState::Confirmed,
         (_, SessionState::Expired) => SessionState::Plain,
         (_, other) => other,
@@ -458,9 +460,9 @@ fn acknowledge(
         Some(at) if store.table.get(at).state == SessionState::Answered => {
             store.set_state(now, at, SessionState::Confirmed);
         }
-        // The INVITE was given up here, or the process has restarted. Only the ACK to a 2xx, or to a re-INVITE, carries
-        // a token, so it belongs to an answered call of ours. The call may be over (a replay), so it has a shorter
-        // lifetime until another message confirms it.
+        // The INVITE was given up here, or the process has restarted. Only the ACK to a 2xx, or to a re-INVITE, has a
+        // token, so this ACK belongs to an answered call of this site. The call may be over (a replay), so it has a
+        // shorter lifetime until another message confirms it.
         Some(at) if is_proof && store.table.get(at).was_never_answered() => {
             adopt(store, now, at, request, slot);
         }
@@ -472,7 +474,7 @@ fn acknowledge(
     }
 }
 
-/// Enters an answered call whose INVITE was not seen.
+/// Enters an answered call whose INVITE this process has not seen.
 fn adopt(store: &mut SessionStore, now: Instant, at: u32, request: &RequestFacts<'_>, slot: Slot) {
     let session = store.table.get_mut(at);
     session.slot = slot;

@@ -1,6 +1,6 @@
 //! The balancer of one shard: updates sessions, leases and pools for each request and response.
 
-use crate::assignment::{Assignment, Picture, carry_out, take_call};
+use crate::assignment::{Assignment, AssignmentInput, carry_out, take_call};
 use crate::evidence::Evidence;
 use crate::node::HALF_OPEN;
 use crate::policy::{Candidate, Only};
@@ -24,7 +24,7 @@ pub struct CandidateVerdict {
     pub candidate: Candidate,
     /// Reason why the node does not take the request as a new one; `None` if it does.
     pub refusal: Option<NodeRefusal>,
-    /// State of its limits; `None` if it has none.
+    /// State of the node's limits; `None` if it has no limits.
     pub room: Option<MemberRoom>,
 }
 
@@ -83,8 +83,8 @@ impl Balancer {
                 self.store.guards.forget(Slot(index as u16));
                 self.store.watch_no_more(Slot(index as u16));
             } else if (node.deaths, node.health, node.wakes) == (before.deaths, before.health, before.wakes) {
-                // This shard may have seen a pause that the cluster does not know yet. A pause from before a death is
-                // over.
+                // This shard may have seen a pause that the cluster does not know yet. A pause that began before a
+                // death of the node is over.
                 node.pause_as(&before);
             } else {
                 self.store.forget_refusals(Slot(index as u16));
@@ -108,12 +108,13 @@ impl Balancer {
         self.on_change();
     }
 
-    /// Takes the pools out, so that new pools can reuse their policies. Call [`set_pools`](Self::set_pools) afterwards.
+    /// Removes and returns the pools, so that new pools can reuse their policies. Call [`set_pools`](Self::set_pools)
+    /// afterwards.
     pub fn take_pools(&mut self) -> Vec<Pool> {
         self.pools.take()
     }
 
-    /// Changes times and weights. Open transactions and sessions keep the values they were opened with.
+    /// Changes times and weights. Open transactions and sessions keep the values with which they were opened.
     pub fn set_settings(&mut self, settings: SessionSettings) {
         self.store.settings = settings;
     }
@@ -133,8 +134,8 @@ impl Balancer {
         self.store.leases.set_call_limits(call_limits);
     }
 
-    /// Sets the Unix time of [`Instant::ZERO`]. Call it before the first node. Balancers with the same epoch align the
-    /// times at which they measure the latency of members without load.
+    /// Sets the Unix time of [`Instant::ZERO`]. Call it before the first node. Balancers with the same epoch measure
+    /// the latency of members without load at the same times.
     pub fn set_epoch(&mut self, epoch: Duration) {
         self.store.guards.set_epoch(epoch);
     }
@@ -156,34 +157,34 @@ impl Balancer {
     }
 
     /// Like [`request`](Self::request), for a new request that must go to this node. The node must take new requests.
-    /// The node of the session does not matter.
+    /// The node of the request's session is ignored.
     pub fn request_to(&mut self, now: Instant, request: &RequestFacts<'_>, slot: Slot) -> NodeDecision {
         self.carry_out(now, request, |picture, _| picture.anew(request, &mut Only(slot)))
     }
 
     /// Members of a pool that take a new call now. With `trials`, also members that are due for a trial request. If
-    /// there are none, members of the last resort.
+    /// there are none, returns the members of the last resort.
     pub fn takers(&self, now: Instant, pool: PoolId, trials: bool) -> Vec<Candidate> {
-        let picture = self.picture(now, pool);
+        let picture = self.assignment_input(now, pool);
         picture.takers((Method::Invite, false), &[], trials).iter().collect()
     }
 
     /// Whether [`takers`](Self::takers) with `trials` has any member.
     pub fn has_takers(&self, now: Instant, pool: PoolId) -> bool {
-        let picture = self.picture(now, pool);
+        let picture = self.assignment_input(now, pool);
         picture.takers((Method::Invite, false), &[], true).iter().next().is_some()
     }
 
-    /// Chooses another node, none of `except`, for a request that a node failed. The transaction counts with the new
+    /// Chooses another node, none of `except`, for a request that failed at a node. The transaction counts at the new
     /// node.
     pub fn again(&mut self, now: Instant, request: &RequestFacts<'_>, except: &[Slot]) -> NodeDecision {
         let decision = self.carry_out(now, request, |picture, policy| picture.again(request, except, policy));
         self.note_held_back(now, request, decision)
     }
 
-    /// Sends an INVITE that a node left unanswered for long to a second node as well, none of `except`. The transaction
-    /// counts with the second node from now on. If the first node answers nothing within the transaction time-out, that
-    /// counts as its failure.
+    /// Chooses a second node, none of `except`, for an INVITE that a node has left unanswered for long. The transaction
+    /// counts at the second node from now on. If the first node answers nothing within the transaction time-out, this
+    /// counts as a failure of the first node.
     pub fn move_on(&mut self, now: Instant, request: &RequestFacts<'_>, except: &[Slot]) -> NodeDecision {
         let left = self.store.unanswered_of(request);
         let decision = self.again(now, request, except);
@@ -204,7 +205,7 @@ impl Balancer {
         is_cancelled: bool,
     ) {
         let left = self.store.unanswered_of(request);
-        let picture = self.picture(now, request.pool);
+        let picture = self.assignment_input(now, request.pool);
         let assignment = picture.back(request, slot);
         if self.store.has_room(&assignment) {
             self.store.make_room(&assignment);
@@ -215,7 +216,7 @@ impl Balancer {
     }
 
     /// Whether the node of `by` got this request at the time of `by`, and has answered nothing so far. False if the
-    /// transaction was not recorded because its session has too many.
+    /// transaction was not recorded because its session has too many transactions.
     pub fn is_unanswered(&self, request: &RequestFacts<'_>, by: (Slot, Instant)) -> bool {
         self.store.unanswered_of(request) == Some(by)
     }
@@ -224,7 +225,7 @@ impl Balancer {
     pub fn pick(&mut self, now: Instant, request: &RequestFacts<'_>, except: &[Slot]) -> NodeDecision {
         let pool = self.pools.get_mut(request.pool);
         let (is_limited, Pool { policy, members, .. }) = (pool.law.is_some(), pool);
-        let picture = Picture { now, nodes: &self.nodes, store: &self.store, members, is_limited };
+        let picture = AssignmentInput { now, nodes: &self.nodes, store: &self.store, members, is_limited };
         let why = if except.is_empty() { Why::Policy } else { Why::Moved };
         let Some(slot) = picture.choose(request, except, why, &mut **policy) else {
             return picture
@@ -244,8 +245,8 @@ impl Balancer {
         }
     }
 
-    /// Watches a request without transaction that goes to a second node as well. If `slot`, which got it at `since`,
-    /// answers nothing within the transaction time-out, this is reported.
+    /// Watches a request without transaction that goes to a second node as well. If `slot`, which got the request at
+    /// `since`, answers nothing within the transaction time-out, a [`Sign`] reports it.
     pub fn watch(&mut self, slot: Slot, since: Instant) {
         self.store.watch(Some((slot, since)));
     }
@@ -256,24 +257,31 @@ impl Balancer {
         self.store.is_passed_by(now, slot, since);
     }
 
-    fn picture(&self, now: Instant, pool: PoolId) -> Picture<'_> {
+    fn assignment_input(&self, now: Instant, pool: PoolId) -> AssignmentInput<'_> {
         let pool = self.pools.get(pool);
         let members = &pool.members;
-        Picture { now, nodes: &self.nodes, store: &self.store, members, is_limited: pool.law.is_some() }
+        AssignmentInput {
+            now,
+            nodes: &self.nodes,
+            store: &self.store,
+            members,
+            is_limited: pool.law.is_some(),
+        }
     }
 
     fn carry_out(
         &mut self,
         now: Instant,
         request: &RequestFacts<'_>,
-        mut assignment: impl FnMut(&Picture<'_>, &mut dyn Policy) -> Assignment,
+        mut assignment: impl FnMut(&AssignmentInput<'_>, &mut dyn Policy) -> Assignment,
     ) -> NodeDecision {
-        // Another shard may have taken the last place; then the choice is repeated. That shard made progress, so the
-        // loop ends soon.
+        // If another shard has taken the last place, the choice is repeated. Each repetition means that another shard
+        // has taken a place, so the loop ends soon.
         for _ in 0..=self.nodes.len() {
             let pool = self.pools.get_mut(request.pool);
             let (is_limited, Pool { policy, members, .. }) = (pool.law.is_some(), pool);
-            let picture = Picture { now, nodes: &self.nodes, store: &self.store, members, is_limited };
+            let picture =
+                AssignmentInput { now, nodes: &self.nodes, store: &self.store, members, is_limited };
             let assignment = assignment(&picture, &mut **policy);
             if !self.store.has_room(&assignment) {
                 return assignment.without_room();
@@ -297,7 +305,7 @@ impl Balancer {
         decision: NodeDecision,
     ) -> NodeDecision {
         if self.store.guards.is_any() {
-            for (slot, by) in self.picture(now, request.pool).held_back(request, decision) {
+            for (slot, by) in self.assignment_input(now, request.pool).held_back(request, decision) {
                 self.store.stats[slot.index()].holds_back(by);
             }
         }
@@ -330,8 +338,8 @@ impl Balancer {
         }
     }
 
-    /// Ends the dialog of a call with these tags although no response to a BYE was seen: the proxy ended both sides, or
-    /// requests within the dialog take another path.
+    /// Ends the dialog of a call with these tags although no response to a BYE was seen. This happens if the proxy has
+    /// sent BYEs to both sides, or if requests within the dialog take another path.
     pub fn end_dialog(&mut self, now: Instant, call: CallKey, tags: Tags) {
         self.store.end_dialog_of(now, call, tags);
     }
@@ -342,13 +350,14 @@ impl Balancer {
         self.store.resume_dialog_of(now, call, tags);
     }
 
-    /// Records that a node answered a request, even one that now counts with another node. A silent node is up again:
-    /// in this shard at once, in the others through the [`Sign`], which is raised a few times a second at most.
+    /// Records that a node answered a request, even if the request now counts at another node. A silent node is then up
+    /// again: in this shard at once, in the other shards through the [`Sign`]. This sign is emitted at most a few times
+    /// a second.
     pub fn answered(&mut self, now: Instant, slot: Slot) {
         let evidence = &mut self.store.evidence[slot.index()];
         evidence.answers(now);
         let node = &mut self.nodes[slot.index()];
-        if node.doubted && evidence.is_to_be_told(now) {
+        if node.doubted && evidence.is_report_due(now) {
             if node.health == Health::Silent {
                 node.health = Health::Up;
                 self.store.guards.returns(slot, now);
@@ -377,9 +386,9 @@ impl Balancer {
     }
 
     /// Handles a 503 of a node. If the node lately refused at least half of its new requests with 503, it pauses until
-    /// `until`, for [`SessionSettings::max_rest`] at most. The pause starts at once in this shard, in the others
-    /// through the [`Sign`]. A node that `asked` for the pause (Retry-After) gets new calls only as trials. Otherwise
-    /// it also gets calls when no other node takes any.
+    /// `until`, but for at most [`SessionSettings::max_rest`]. The pause starts at once in this shard, and in the other
+    /// shards through the [`Sign`]. A node that `asked` for the pause (Retry-After) gets new calls only as trials.
+    /// Otherwise it also gets calls when no other node takes any.
     pub fn pause(&mut self, now: Instant, slot: Slot, until: Instant, asked: bool) {
         let SessionStore { evidence, leases, .. } = &mut self.store;
         if !evidence[slot.index()].refusals.refuses(leases.shared(slot)) {
@@ -399,7 +408,7 @@ impl Balancer {
         }
     }
 
-    /// Ends leases and sessions whose time is over; returns the number of them. Work per call is bounded.
+    /// Ends leases and sessions whose time is over; returns their number. One call ends only a limited number.
     pub fn expire(&mut self, now: Instant) -> usize {
         self.store.expire(now)
     }
@@ -425,9 +434,9 @@ impl Balancer {
         self.store.signs.drain(..)
     }
 
-    /// Whether some node of the request's pool would take it as a new request if it had no limit.
+    /// Whether some node of the request's pool would take the request as a new one if the node had no limit.
     pub fn is_full(&self, now: Instant, request: &RequestFacts<'_>) -> bool {
-        let picture = self.picture(now, request.pool);
+        let picture = self.assignment_input(now, request.pool);
         let candidates = picture.candidates(request.method).with_priority(request.has_priority);
         let is_full = |refusal: NodeRefusal| refusal == NodeRefusal::Full || refusal.is_of_load();
         candidates.all().any(|(_, refusal)| refusal.is_some_and(is_full))
@@ -436,7 +445,7 @@ impl Balancer {
     /// Returns the decision that [`request`](Self::request) would make, and the state of every member of the pool.
     /// Changes nothing.
     pub fn explain(&self, now: Instant, request: &RequestFacts<'_>) -> (NodeDecision, Vec<CandidateVerdict>) {
-        let picture = self.picture(now, request.pool);
+        let picture = self.assignment_input(now, request.pool);
         let policy = &self.pools.get(request.pool).policy;
         let assignment = picture.assignment(request, &mut *policy.clone_box());
         let candidates = picture.candidates(request.method).with_priority(request.has_priority);
@@ -473,7 +482,7 @@ impl Balancer {
     /// Whether a live member of a pool, none of `except`, takes a new request of this method. With `trials`, also a
     /// member that is due for a trial request. Nodes of the last resort do not count.
     pub fn takes(&self, now: Instant, pool: PoolId, method: Method, except: &[Slot], trials: bool) -> bool {
-        let picture = self.picture(now, pool);
+        let picture = self.assignment_input(now, pool);
         picture.for_new(method, except, trials).iter().next().is_some()
     }
 
@@ -486,7 +495,7 @@ impl Balancer {
         at.is_some_and(|at| self.store.find(at, &TransactionId::served_by(request)).is_some())
     }
 
-    /// Records that an INVITE was cancelled whose CANCEL does not pass this balancer. The INVITE ends within a
+    /// Records that an INVITE was cancelled by a CANCEL that does not pass this balancer. The INVITE ends within a
     /// transaction time-out.
     pub fn cancelled(&mut self, now: Instant, invite: &RequestFacts<'_>) {
         if let Some(at) = self.store.session_of(invite) {
@@ -504,7 +513,7 @@ impl Balancer {
         self.store.leases.cell(slot)
     }
 
-    /// State of a node's limits; `None` if it has none.
+    /// State of a node's limits; `None` if the node has no limits.
     pub fn room(&self, now: Instant, slot: Slot) -> Option<MemberRoom> {
         self.store.guards.room(now, slot)
     }
@@ -547,7 +556,7 @@ impl Balancer {
         session.is_some_and(|session| session.has_dialog(request.dialog()))
     }
 
-    /// Session with this key ([`CallKey::begun_by`]).
+    /// Session with this key ([`CallKey::with_initiator`]).
     pub fn session(&self, key: CallKey) -> Option<SessionView> {
         self.store.table.find(key).map(|at| self.store.view(self.store.table.get(at)))
     }
@@ -565,7 +574,7 @@ impl Balancer {
     /// Checks that every load equals the sum of its live leases.
     ///
     /// # Errors
-    /// Names the node whose load differs, with both values.
+    /// The text names the node whose load differs, with both values.
     pub fn audit(&self) -> Result<(), String> {
         self.store.audit()
     }

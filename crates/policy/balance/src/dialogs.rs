@@ -1,8 +1,8 @@
 //! Answered dialogs of a call, identified by their tags.
 //!
-//! Anyone who has seen a Call-ID can send a BYE with it, or a request that gets 481. Only a message with the tags of a
-//! dialog ends that dialog. A call has one dialog, unless it was forked upstream and answered several times (RFC 3261
-//! §13.2.2.4).
+//! Any sender that has seen a Call-ID can send a BYE with it, or a request that gets 481. So only a message with the
+//! tags of a dialog ends this dialog. A call has one dialog, unless it was forked upstream and answered several times
+//! (RFC 3261 §13.2.2.4).
 
 use crate::session::Session;
 
@@ -78,7 +78,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn they_are_a_set(steps in prop::collection::vec((any::<bool>(), 0..6_u32), 0..60)) {
+        fn dialogs_behave_like_a_set(steps in prop::collection::vec((any::<bool>(), 0..6_u32), 0..60)) {
             with_session(|session| {
                 let mut model = BTreeSet::new();
                 for (adds, dialog) in steps {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn one_too_many_is_left_out() {
+    fn a_dialog_beyond_the_limit_is_not_entered() {
         with_session(|session| {
             (1..=20).for_each(|dialog| session.add_dialog(dialog));
             assert_eq!((1..=20).filter(|&dialog| session.remove_dialog(dialog)).count(), OTHERS + 1);

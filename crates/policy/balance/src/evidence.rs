@@ -6,8 +6,8 @@ use crate::refusals::Refusals;
 use base::Instant;
 use core::time::Duration;
 
-/// Least time between two reports that a node in doubt answers. The node may answer a thousand requests a second; the
-/// cluster needs few reports.
+/// Least time between two reports that a doubted node answers. The node may answer a thousand requests a second, but
+/// the cluster needs few reports.
 const SIGN_GAP: Duration = Duration::from_millis(250);
 
 /// Evidence about the node in one slot.
@@ -15,27 +15,27 @@ const SIGN_GAP: Duration = Duration::from_millis(250);
 pub(crate) struct Evidence {
     /// Time of the node's last response.
     answered: Option<Instant>,
-    /// Time of its last first response to an INVITE that starts a call.
+    /// Time of the last response of the node that was the first one to an INVITE of a new call.
     served: Option<Instant>,
-    /// Time at which the cluster was last told of a response.
-    told: Option<Instant>,
+    /// Time of the last report of a response to the cluster.
+    reported: Option<Instant>,
     pub(crate) half_open: HalfOpen,
     pub(crate) refusals: Refusals,
     /// Outcomes of new requests that were not yet reported to the cluster.
     tally: OutcomeTally,
-    /// Time of the last such report.
+    /// Time of the last report of outcomes.
     tallied: Option<Instant>,
     /// Time at which the node last came back.
     returned: Option<Instant>,
-    /// Number of its responses to calls from before its return that were reported to the cluster, which decides whether
-    /// it kept its calls. `None` once this shard knows that it did.
+    /// Number of responses to calls from before the node's return that were reported to the cluster. The cluster
+    /// decides whether the node has kept its calls. `None` when this shard knows that the node has kept them.
     remembers: Option<u8>,
 }
 
 /// Most responses to unknown calls (481) that are reported after a node came back.
-const TOLD_MOST: u8 = 16;
+const REPORTED_MOST: u8 = 16;
 
-/// Least time between two tallies of a node. Server failures in a row are reported at once.
+/// Least time between two reports of outcomes of a node. Successive server failures are reported at once.
 const TALLY_GAP: Duration = Duration::from_millis(500);
 
 impl Evidence {
@@ -49,22 +49,22 @@ impl Evidence {
         self.served = Some(now);
     }
 
-    /// Whether the node has given no such first response since `then`.
-    pub(crate) fn serves_nobody_since(&self, then: Instant) -> bool {
+    /// Whether the node has given no first response to an INVITE of a new call since `then`.
+    pub(crate) fn serves_no_call_since(&self, then: Instant) -> bool {
         self.served.is_none_or(|served| served < then)
     }
 
     /// Whether to report a response to the cluster now. If so, the next reports wait for [`SIGN_GAP`].
-    pub(crate) fn is_to_be_told(&mut self, now: Instant) -> bool {
-        let due = self.told.is_none_or(|told| now >= told + SIGN_GAP);
+    pub(crate) fn is_report_due(&mut self, now: Instant) -> bool {
+        let due = self.reported.is_none_or(|told| now >= told + SIGN_GAP);
         if due {
-            self.told = Some(now);
+            self.reported = Some(now);
         }
         due
     }
 
-    /// Counts the outcome of a new request. `progressed`: it had got a provisional response. Returns the tally to
-    /// report to the cluster now, if it is due.
+    /// Counts the outcome of a new request. `progressed`: the request had got a provisional response. Returns the tally
+    /// to report to the cluster now, if it is due.
     pub(crate) fn ends(&mut self, now: Instant, outcome: Outcome, progressed: bool) -> Option<OutcomeTally> {
         self.tally.count(outcome, progressed);
         let due = self.tallied.is_none_or(|tallied| now >= tallied + TALLY_GAP);
@@ -73,7 +73,7 @@ impl Evidence {
         }
         self.tallied = Some(now);
         let told = core::mem::take(&mut self.tally);
-        // A reported row counts only once.
+        // Successive failures that were reported count only once.
         self.tally.row = if told.row < ROW { told.row } else { 0 };
         Some(told)
     }
@@ -86,10 +86,11 @@ impl Evidence {
     }
 
     /// Records a response to a request of a call created at `created`; `knows`: the node knows the call. Returns
-    /// whether to report it: only calls from before its return count, and only the first responses.
+    /// whether to report the response. Only calls from before the node's return count, and only a limited number of
+    /// responses.
     pub(crate) fn is_memory(&mut self, created: Instant, knows: bool) -> bool {
         let (Some(returned), Some(told)) = (self.returned, self.remembers) else { return false };
-        let tells = created < returned && told < TOLD_MOST;
+        let tells = created < returned && told < REPORTED_MOST;
         if tells {
             self.remembers = (!knows).then_some(told + 1);
         }

@@ -1,6 +1,7 @@
-//! Input of the balancer: facts of requests and responses. Output: decisions, and signs about the health of nodes.
+//! Input and output of the balancer. The input is facts of requests and responses; the output is decisions, and signs
+//! about the health of nodes.
 
-use crate::session::NOBODY;
+use crate::session::NO_INITIATOR;
 use crate::{CallKey, NodeRefusal, OutcomeTally, PoolId, Slot, Tags};
 use base::Instant;
 use wire::Method;
@@ -34,26 +35,26 @@ pub struct RequestFacts<'a> {
     pub direction: Direction,
     /// Node that a verified token names, or that sent the request.
     pub pinned: Option<Slot>,
-    /// Whether a verified token names the node. The request then belongs to a dialog that was set up through here.
+    /// Whether a verified token names the node. The request then belongs to a dialog that was set up through this site.
     pub by_token: bool,
     /// Whether the other side started the dialog, according to the token.
-    pub begun_by_peer: bool,
+    pub started_by_peer: bool,
     /// Hash of the branch in the client's Via. A request that was forked upstream arrives several times with one CSeq
     /// and different branches.
     pub branch: u32,
     /// Tags. The Call-ID and the initiator's tag identify a call.
     pub tags: Tags,
-    /// Whether it may exceed the limits of members up to twofold: an emergency call.
+    /// Whether the request may use up to twice the limits of members, like an emergency call.
     pub has_priority: bool,
 }
 
 impl RequestFacts<'_> {
-    /// Key of the session that the request starts if it has none: of its Call-ID and, for a call, its initiator as far
-    /// as known.
+    /// Key of the session that the request starts if it has none. It is made from the Call-ID and, for a call, from its
+    /// initiator as far as known.
     pub(crate) fn session_key(&self) -> CallKey {
         let of_call = self.in_dialog || matches!(self.method, Method::Invite | Method::Ack | Method::Cancel);
-        let initiator = if self.begun_by_peer { self.tags.to } else { self.tags.from };
-        self.key.begun_by(if of_call { initiator } else { NOBODY })
+        let initiator = if self.started_by_peer { self.tags.to } else { self.tags.from };
+        self.key.with_initiator(if of_call { initiator } else { NO_INITIATOR })
     }
 
     /// Key of its dialog, 0 outside dialogs. The session store ends calls by this key.
@@ -84,13 +85,13 @@ pub struct Response {
 /// Reason why a request goes to its node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
-    /// It is new, and the policy chose.
+    /// The request is new, and the policy chose the node.
     Policy,
-    /// Its call is in the session table.
+    /// The call of the request is in the session table.
     Session,
-    /// A verified token names the node, or the node sent it.
+    /// A verified token names the node, or the node sent the request.
     Token,
-    /// Its node failed it or is dead, and the policy chose again.
+    /// The request failed at its node, or its node is dead, and the policy chose again.
     Moved,
 }
 
@@ -112,20 +113,20 @@ impl Why {
 /// Destination of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeDecision {
-    /// Goes to or comes from this node.
+    /// The request goes to this node, or comes from it.
     Forward {
         /// The node.
         slot: Slot,
         /// Reason.
         why: Why,
     },
-    /// ACK or CANCEL whose INVITE is unknown here. It goes to every node, and the node with the INVITE acts.
+    /// An ACK or CANCEL whose INVITE is unknown here. It goes to every node, and the node with the INVITE handles it.
     Search,
-    /// In a dialog that is unknown here.
+    /// The request belongs to a dialog that is unknown here.
     Orphan,
     /// No node takes new calls.
     NoServer,
-    /// Each node that takes new calls is overloaded for now.
+    /// Each node that takes new calls is at a limit now.
     AtLimit(NodeRefusal),
     /// The session table is full of calls that ring or were answered.
     NoRoom,
@@ -138,10 +139,10 @@ pub enum Sign {
     NoAnswer {
         /// The node.
         slot: Slot,
-        /// Whether the node has given no other response since, as far as this shard knows.
+        /// Whether the node has given no other response since the request, as far as this shard knows.
         silent: bool,
     },
-    /// A node in doubt answered.
+    /// A doubted node answered.
     Answer {
         /// The node.
         slot: Slot,
@@ -152,7 +153,7 @@ pub enum Sign {
         slot: Slot,
         /// End of the pause.
         until: Instant,
-        /// Whether it named the time itself (Retry-After).
+        /// Whether the node named the time itself (Retry-After).
         asked: bool,
     },
     /// An ICMP error says that a request to a node did not arrive. For a while the node gets calls only as the last
@@ -163,7 +164,7 @@ pub enum Sign {
         /// End of that time.
         until: Instant,
     },
-    /// Outcomes of new requests since the last tally.
+    /// Outcomes of new requests since the last report of outcomes.
     Tally {
         /// The node.
         slot: Slot,
@@ -174,7 +175,7 @@ pub enum Sign {
     Memory {
         /// The node.
         slot: Slot,
-        /// Whether it knows the call: it answered other than 481.
+        /// Whether the node knows the call: it answered other than 481.
         knows: bool,
     },
     /// A pausing node got a call as a trial, and answered it.

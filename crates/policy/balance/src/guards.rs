@@ -31,7 +31,7 @@ struct Guard {
 /// Limits of all members.
 #[derive(Debug, Default)]
 pub(crate) struct Guards {
-    /// By slot.
+    /// Limits of the members, by slot.
     slots: Vec<Guard>,
     /// Unix time of [`Instant::ZERO`].
     epoch: Duration,
@@ -73,14 +73,14 @@ impl Guards {
         self.slots[slot.index()] = Guard::default();
     }
 
-    /// Drops the open requests of a member that died: it will not answer them.
+    /// Drops the open requests of a member that died, since it will not answer them.
     pub(crate) fn dies(&mut self, slot: Slot) {
         if let Some(limit) = &mut self.slots[slot.index()].limit {
             limit.forget_open();
         }
     }
 
-    /// Restarts the limit of a member that is back since `since`, or may be: it starts low.
+    /// Restarts the limit of a member that is back, or may be back, since `since`. The limit starts low.
     pub(crate) fn returns(&mut self, slot: Slot, since: Instant) {
         if let Some(limit) = &mut self.slots[slot.index()].limit {
             limit.restart(since);
@@ -117,8 +117,8 @@ impl Guards {
     }
 
     /// Measures a response to a new request that was sent at `sent`. Only the first response counts: a 503 after a
-    /// provisional one is about one call, such as a failed trunk or a busy callee. Error responses other than 503 may
-    /// be the caller's fault and count for nothing.
+    /// provisional response concerns one call, such as a failed trunk or a busy callee. Error responses other than 503
+    /// may be the caller's fault, so they do not count.
     pub(crate) fn answered(
         &mut self,
         now: Instant,
@@ -136,8 +136,9 @@ impl Guards {
         }
     }
 
-    /// Measures a response to a request within a dialog, sent at `sent`. Only BYE counts: a member answers it itself,
-    /// or at once. Other requests may be answered by the far side, through the member.
+    /// Measures a response to a request within a dialog, sent at `sent`. Only BYE counts, since a member answers it
+    /// itself, or the other side answers at once. The responses to other requests may come from the other side, through
+    /// the member.
     pub(crate) fn noted(&mut self, now: Instant, slot: Slot, (method, sent): (Method, Instant)) {
         if let Some(limit) = self.slots[slot.index()].limit.as_mut().filter(|_| method == Method::Bye) {
             limit.noted(now, RequestKind::Bye, sent);
@@ -158,7 +159,7 @@ impl Guards {
         self.is_any
     }
 
-    /// State of a member's limits; `None` if it has none.
+    /// State of a member's limits; `None` if the member has no limits.
     pub(crate) fn room(&self, now: Instant, slot: Slot) -> Option<MemberRoom> {
         let guard = self.slots.get(slot.index())?;
         let limit = guard.limit.as_ref();

@@ -1,12 +1,12 @@
-//! Half-open state of a circuit breaker: decides when a node that takes no new calls gets one as a trial request, which
-//! shows whether it serves again.
+//! Half-open state of a circuit breaker: decides when a node that takes no new calls gets one new call as a trial
+//! request. The trial shows whether the node works again.
 
 use base::Instant;
 use core::time::Duration;
 
-/// Time from the first trial, which may come at once, to the second. An unanswered trial costs its caller a
-/// retransmission (T1 of RFC 3261 §17.1.1.2, half a second), which then goes to another node. So trials are rare, and
-/// each wait is twice the one before.
+/// Time from the first trial, which may come at once, to the second. The caller of an unanswered trial has to
+/// retransmit its request (after T1 of RFC 3261 §17.1.1.2, half a second), which then goes to another node. So trials
+/// are rare, and each wait is twice as long as the wait before.
 const FIRST: Duration = Duration::from_secs(5);
 /// The longest time between two trials.
 const LONGEST: Duration = Duration::from_mins(1);
@@ -14,7 +14,7 @@ const LONGEST: Duration = Duration::from_mins(1);
 /// Trial requests of a shard to one half-open node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HalfOpen {
-    /// Start of the absence to which the last trial belongs.
+    /// Start of the node's absence to which the last trial belongs.
     of: Instant,
     /// Time from the last trial to the next.
     wait: Duration,
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trials_come_at_once_after_5_s_and_then_twice_as_far_apart_up_to_a_minute() {
+    fn trials_come_at_once_after_5_s_and_at_doubling_intervals_up_to_a_minute() {
         let mut half_open = HalfOpen::default();
         let since = Instant::from_millis(1_000);
         let mut begun = Vec::new();
@@ -56,6 +56,6 @@ mod tests {
         }
         assert_eq!(begun, [0, 5, 15, 35, 75, 135, 195]);
         let later = since + Duration::from_secs(500);
-        assert!(half_open.is_due(later, later), "it came back and went again");
+        assert!(half_open.is_due(later, later), "the node came back and went away again");
     }
 }

@@ -13,8 +13,8 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// Index of a node in this process. A slot goes to another node only after its node has left and nothing refers to it
-/// any more ([`Cluster::release`](crate::Cluster::release)).
+/// Index of a node in this process. A slot goes to another node only after its node has left and no session or token
+/// uses the slot any more ([`Cluster::release`](crate::Cluster::release)).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Slot(pub u16);
 

@@ -12,7 +12,7 @@ pub struct Load {
     pub calls: u32,
     /// Transactions assigned and not answered.
     pub transactions: u32,
-    /// Their weighted work, in thousandths of a BYE.
+    /// Weighted work of these transactions, in thousandths of a BYE.
     pub work: u64,
 }
 
@@ -36,23 +36,23 @@ impl Add for Load {
 /// Load of one node as this shard knows it: its own leases, and the last report of the other shards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LoadCell {
-    /// From the leases of this shard.
+    /// Load from the leases of this shard.
     pub own: Load,
-    /// From the other shards of this process, as of the last exchange.
+    /// Load from the other shards of this process, as of the last exchange.
     pub others: Load,
     /// Value of `own` at the last exchange.
     exchanged: Load,
 }
 
 impl LoadCell {
-    /// Sum of both.
+    /// Sum of the loads of all shards.
     pub fn total(&self) -> Load {
         self.own + self.others
     }
 
-    /// Load that policies compare. It assumes that since the last exchange each of the `peers` other shards changed its
-    /// load as this shard did, since Call-IDs spread calls evenly over shards. Without this estimate all shards would
-    /// fill the node that had the least load at the exchange.
+    /// Load that policies compare. It assumes that since the last exchange the load of each of the `peers` other shards
+    /// has changed as much as the load of this shard. This is likely, since Call-IDs spread calls evenly over shards.
+    /// Without this estimate all shards would fill the node that had the least load at the exchange.
     fn expected(&self, peers: u32) -> Load {
         let peers = i64::from(peers);
         let extrapolate = |own: u64, exchanged: u64, others: u64| {
@@ -78,12 +78,12 @@ impl LoadCell {
 pub(crate) struct Lease {
     slot: Slot,
     deaths: u16,
-    /// In thousandths of a BYE.
+    /// Work in thousandths of a BYE.
     work: u32,
 }
 
-/// Lease of a call, ended by [`Leases::end_call`]. It outlives a time in which its node is silent, since the node may
-/// come back with its calls, and ends when the calls are known to be lost.
+/// Lease of a call, ended by [`Leases::end_call`]. The lease stays while its node is silent, since the node may come
+/// back with its calls. It ends when the calls are known to be lost.
 #[must_use = "a lease that is dropped leaves its load behind: end it"]
 #[derive(Debug)]
 pub(crate) struct CallLease {
@@ -114,8 +114,8 @@ struct Age {
     before: u32,
 }
 
-/// Whether one count of deaths is equal to or later than another. Counts wrap. The cluster keeps no call for more than
-/// half of the range.
+/// Whether one count of deaths is equal to or later than another. Counts wrap. The cluster keeps no call over more
+/// deaths than half of the range.
 fn is_since(count: u16, other: u16) -> bool {
     count.wrapping_sub(other).cast_signed() >= 0
 }
@@ -134,7 +134,7 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
-    /// Makes room for nodes up to `count`.
+    /// Makes room for `count` nodes.
     pub(crate) fn grow(&mut self, count: usize) {
         if self.cells.len() < count {
             self.cells.resize(count, LoadCell::default());
@@ -147,7 +147,7 @@ impl Leases {
         self.cells[slot.index()]
     }
 
-    /// Shares the places on nodes with a limit. Call it while there is no call.
+    /// Sets the counters that the shards share for nodes with a limit. Call it while there is no call.
     pub(crate) fn set_call_limits(&mut self, call_limits: Arc<CallLimits>) {
         self.call_limits = Some(call_limits);
     }
@@ -173,13 +173,13 @@ impl Leases {
         }
     }
 
-    /// Number of calls that the limit of a node is compared with.
+    /// Number of calls that is compared with the limit of a node.
     pub(crate) fn calls(&self, slot: Slot) -> u32 {
         self.call_limits(slot)
             .map_or_else(|| self.cell(slot).total().calls, |call_limits| call_limits.calls(slot))
     }
 
-    /// Takes a call lease whatever the limit.
+    /// Takes a call lease, even beyond the limit.
     pub(crate) fn call(&mut self, slot: Slot) -> CallLease {
         if let Some(call_limits) = self.call_limits(slot) {
             call_limits.add(slot, 1);
@@ -207,7 +207,7 @@ impl Leases {
         Lease { slot, deaths: self.ages[slot.index()].deaths, work }
     }
 
-    /// Gives a lease back. If its node died since it was taken, the lease has already ended.
+    /// Ends a lease. If its node has died since the lease was taken, the lease has already ended.
     #[expect(clippy::needless_pass_by_value, reason = "taking it is what ends it")]
     pub(crate) fn end(&mut self, lease: Lease) {
         if !self.is_live(&lease) {
@@ -218,7 +218,7 @@ impl Leases {
         own.work -= u64::from(lease.work);
     }
 
-    /// Gives a call lease back.
+    /// Ends a call lease.
     #[expect(clippy::needless_pass_by_value, reason = "taking it is what ends it")]
     pub(crate) fn end_call(&mut self, lease: CallLease) {
         if !self.is_call_live(&lease) {
@@ -253,13 +253,13 @@ impl Leases {
         Load { calls: u32::from(self.is_call_live(lease)), ..Load::default() }
     }
 
-    /// Ends every transaction on a node when its count of deaths has changed, and every call from before the count at
-    /// which its calls were last lost. Takes constant time. Returns the load that ended.
+    /// Ends every transaction on a node if its count of deaths has changed. Also ends every call from before the count
+    /// at which the node last lost its calls. Takes constant time. Returns the load that ended.
     pub(crate) fn set_deaths(&mut self, slot: Slot, deaths: u16, lost: u16) -> Load {
         let (age, own) = (&mut self.ages[slot.index()], &mut self.cells[slot.index()].own);
         let mut ended = Load::default();
         if age.lost != lost {
-            // `lost` is a count of deaths, not before the count that is known here.
+            // `lost` is a count of deaths. It is not before the last such count that is known here.
             ended.calls = if is_since(age.deaths, lost) { age.before } else { own.calls };
             own.calls -= ended.calls;
             (age.lost, age.before) = (lost, 0);

@@ -1,13 +1,12 @@
 //! Chooses the server of each call, and tracks the load of each server.
 //!
-//! Pure: time and the facts of each message are arguments; the crate parses no text. [`Cluster`] holds the nodes with
-//! their health. [`Balancer`] holds the sessions and the leases, and asks a [`Policy`] for the node of a new call. A
-//! process has one cluster, and one balancer for each shard.
+//! The crate does no input or output and parses no text: time and the facts of each message are arguments. [`Cluster`]
+//! holds the nodes with their health. [`Balancer`] holds the sessions and the leases, and asks a [`Policy`] for the
+//! node of a new call. A process has one cluster, and one balancer for each shard.
 #![forbid(unsafe_code)]
 
 mod assignment;
 mod balancer;
-mod beside;
 mod cluster;
 mod dialogs;
 mod evidence;
@@ -19,6 +18,7 @@ mod lease;
 mod limits;
 mod members;
 mod node;
+mod other_pool;
 mod outlier;
 pub mod policy;
 mod pool;

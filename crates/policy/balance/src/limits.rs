@@ -3,28 +3,28 @@
 use crate::Slot;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// New requests to a node, and the number of them answered 503; both wrap.
+/// Number of new requests to a node, and number of these requests that were answered with 503. Both wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) sent: u32,
     pub(crate) refused: u32,
 }
 
-/// Calls on each node with a limit, over all shards of a process. The shards must agree on them at once, but learn each
-/// other's load one batch late. Also counts the new requests of each node and its refusals: a caller's requests may all
-/// reach one shard, so one shard's counts are not enough.
+/// Calls on each node with a limit, over all shards of a process. All shards must see these numbers at once, but a
+/// shard learns the load of the others one batch late. Also counts the new requests of each node and its refusals: a
+/// caller's requests may all reach one shard, so one shard's counts are not enough.
 ///
 /// The number of calls is the sum over the call leases of all shards; a shard updates it together with its own load.
-/// Relaxed atomics suffice, since the numbers are independent.
+/// Relaxed atomics are enough, since the numbers are independent.
 #[derive(Debug)]
 pub struct CallLimits {
-    /// By slot.
+    /// Calls of this process, by slot.
     taken: Box<[AtomicU32]>,
-    /// By slot, calls of another process.
+    /// Calls of another process, by slot.
     elsewhere: Box<[AtomicU32]>,
-    /// By slot, new requests.
+    /// New requests, by slot.
     sent: Box<[AtomicU32]>,
-    /// By slot, new requests answered 503.
+    /// New requests that were answered with 503, by slot.
     refused: Box<[AtomicU32]>,
 }
 
@@ -49,7 +49,7 @@ impl CallLimits {
         self.elsewhere[slot.index()].load(Ordering::Relaxed)
     }
 
-    /// Sets the number of calls that another process has on the node in `slot`. They take places too.
+    /// Sets the number of calls that another process has on the node in `slot`. These calls take places as well.
     pub fn set_elsewhere(&self, slot: Slot, calls: u32) {
         self.elsewhere[slot.index()].store(calls, Ordering::Relaxed);
     }
@@ -61,12 +61,12 @@ impl CallLimits {
         self.taken[slot.index()].fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
     }
 
-    /// Counts calls whatever the limit.
+    /// Counts calls, even beyond the limit.
     pub(crate) fn add(&self, slot: Slot, calls: u32) {
         self.taken[slot.index()].fetch_add(calls, Ordering::Relaxed);
     }
 
-    /// Gives places back.
+    /// Frees places.
     pub(crate) fn give(&self, slot: Slot, calls: u32) {
         self.taken[slot.index()].fetch_sub(calls, Ordering::Relaxed);
     }

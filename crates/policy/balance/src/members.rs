@@ -12,7 +12,7 @@ pub enum Members {
     Some {
         /// Slots in order, so that a walk over a pool does not visit all nodes.
         slots: Vec<Slot>,
-        /// Membership by slot; slots beyond the end are not members.
+        /// Membership by slot. Slots with a higher number are not members.
         has: Vec<bool>,
     },
 }
@@ -38,7 +38,7 @@ impl Members {
         }
     }
 
-    /// Slots of members among the first `nodes` slots: from `first` on, then those before it.
+    /// Slots of members among the first `nodes` slots: first the slots from `first` on, then the slots before it.
     pub(crate) fn from(&self, first: Slot, nodes: usize) -> impl Iterator<Item = Slot> + '_ {
         let (slots, start) = match self {
             Self::All => (None, first.index()),

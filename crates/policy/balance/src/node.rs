@@ -6,30 +6,30 @@ use core::time::Duration;
 use overload::member::RateCap;
 use std::sync::Arc;
 
-/// Why a node takes no new calls.
+/// Reason why a node takes no new calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeRefusal {
-    /// It was removed from the configuration; its calls continue.
+    /// The node was removed from the configuration; its calls continue.
     Removed,
-    /// It does not answer.
+    /// The node does not answer.
     Unreachable,
-    /// It is drained.
+    /// The node is drained.
     Draining,
-    /// It is an outlier: it fails requests that other members do not fail.
+    /// The node is an outlier: requests fail at it that do not fail at other members.
     Ejected,
-    /// It pauses after a 503.
+    /// The node pauses after a 503.
     Paused,
-    /// It has `max_calls` calls.
+    /// The node has `max_calls` calls.
     Full,
-    /// It has got `max_rate` new calls this second.
+    /// The node has already got `max_rate` new calls in this second.
     Rate,
-    /// It has as many unanswered requests as its measured limit allows.
+    /// The node has as many unanswered requests as its measured limit allows.
     Limit,
 }
 
 impl NodeRefusal {
-    /// Whether the node is only overloaded for now. Its new requests are then refused rather than sent to dead or
-    /// paused nodes.
+    /// Whether the node is only overloaded for now. New requests are then refused, and not sent to dead or pausing
+    /// nodes.
     pub const fn is_of_load(self) -> bool {
         matches!(self, Self::Rate | Self::Limit)
     }
@@ -52,12 +52,12 @@ impl NodeRefusal {
 /// Health of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Health {
-    /// It answers, or nothing shows that it does not.
+    /// The node answers, or nothing shows that it does not.
     Up,
-    /// Probes or requests went unanswered, or probes were answered 503. The node may still be alive: it may be slow, or
-    /// not support OPTIONS.
+    /// Probes or requests were not answered, or probes were answered with 503. The node may still be alive: it may be
+    /// slow, or not support OPTIONS.
     Silent,
-    /// The port is closed (ICMP port unreachable in answer to a probe): its process is gone.
+    /// The port is closed (ICMP port unreachable in answer to a probe), so the node's process is gone.
     Closed,
 }
 
@@ -74,25 +74,25 @@ pub struct Node {
     pub max_rate: u32,
     /// Bucket that enforces `max_rate`. Copies of a node share it, so it survives a reload.
     pub rate_cap: Arc<RateCap>,
-    /// Pool whose settings apply to its health.
+    /// Pool whose settings apply to the node's health.
     pub pool: PoolId,
-    /// Whether the configuration still contains it.
+    /// Whether the configuration still contains the node.
     pub member: bool,
     /// Health.
     pub health: Health,
     /// Time of the last change of `health`.
     pub since: Instant,
-    /// Whether it answers OPTIONS probes; `None` until it is known. `Some(false)`: it answers calls but not probes, so
-    /// unanswered probes say nothing.
+    /// Whether the node answers OPTIONS probes; `None` until this is known. With `Some(false)` it answers calls but not
+    /// probes, so unanswered probes mean nothing.
     pub answers_probes: Option<bool>,
-    /// Whether it is drained: it gets no new calls at all.
+    /// Whether the node is drained: it gets no new calls at all.
     pub draining: bool,
-    /// Whether it left something unanswered. The shards then report its next answers.
+    /// Whether the node left a request or probe unanswered. The shards then report its next answers.
     pub doubted: bool,
     /// End of a pause after a 503: until then new calls go elsewhere.
     pub paused_until: Instant,
-    /// End of the part of the pause that it requested itself (Retry-After). In the remainder it gets calls if no other
-    /// node takes any.
+    /// End of the part of the pause that the node requested itself (Retry-After). In the remainder the node gets calls
+    /// if no other node takes any.
     pub asked_until: Instant,
     /// Start of the present pause, including prolongations.
     pub paused_since: Instant,
@@ -102,30 +102,30 @@ pub struct Node {
     pub ejected_until: Instant,
     /// Number of its ejections.
     pub ejections: u32,
-    /// Until this time a node that is dead only for silence gets its share of new calls, since it may be back with the
-    /// rest of its pool.
+    /// Until this time, a node that is dead only because it was silent gets its share of new calls. It may have come
+    /// back together with its pool.
     pub expected_until: Instant,
-    /// Time when it (re)joined. Its capacity ramps up from here for `ramp`.
+    /// Time when the node joined or came back. From this time on, its capacity ramps up for the time `ramp`.
     pub joined: Instant,
     /// Length of the slow start; zero for none.
     pub ramp: Duration,
-    /// Number of times it was found dead. A lease stores the count at which it was taken. Transaction leases with
-    /// another count have ended.
+    /// Number of times that the node was marked dead. A lease stores the count at which it was taken. Transaction
+    /// leases with another count have ended.
     pub deaths: u16,
-    /// Count of deaths at which its calls were last found lost. Calls from before it are over.
+    /// Count of deaths at which the node last turned out to have lost its calls. Calls from before this count are over.
     pub lost: u16,
 }
 
 /// Share of its capacity with which a node starts after it comes back.
 const SLOW_START_SHARE: f64 = 0.1;
 
-/// Time for which a requested pause holds without exception (RFC 3261 §21.5.4). A server often sends a longer fixed
-/// Retry-After. If all members do, calls would be refused that could be answered.
+/// Time for which a requested pause applies without exception (RFC 3261 §21.5.4). Servers often send a longer fixed
+/// Retry-After. If all members did so, calls would be refused that could be answered.
 pub(crate) const HALF_OPEN: Duration = Duration::from_secs(10);
 
 impl Node {
-    /// A member of the first pool with default values. It is up until a probe says otherwise: a balancer that starts
-    /// must not refuse the first calls.
+    /// A member of the first pool with default values. The node is up until a probe shows otherwise, since a balancer
+    /// that starts must not refuse the first calls.
     pub fn new(id: NodeId) -> Self {
         Self {
             id,
@@ -154,7 +154,7 @@ impl Node {
         }
     }
 
-    /// Capacity at `now`. Ramps linearly from 10 % to all of it during the slow start.
+    /// Capacity at `now`. During the slow start it ramps linearly from 10 % to 100 %.
     pub fn capacity_at(&self, now: Instant) -> f64 {
         let since = now.saturating_since(self.joined);
         if since >= self.ramp {
@@ -178,7 +178,7 @@ impl Node {
         longer
     }
 
-    /// Takes over the pause of another copy of this node.
+    /// Copies the pause of another copy of this node.
     pub(crate) fn pause_as(&mut self, other: &Self) {
         if self.paused_until < other.paused_until {
             self.paused_since = other.paused_since;
@@ -187,8 +187,8 @@ impl Node {
         self.asked_until = self.asked_until.max(other.asked_until);
     }
 
-    /// Ends the pause. A node that was silent comes back as another process than the one that asked for the pause, or
-    /// in another state.
+    /// Ends the pause. A node that was silent comes back as another process than the process that asked for the pause,
+    /// or in another state.
     pub(crate) fn wake(&mut self) {
         (self.paused_until, self.asked_until) = (Instant::ZERO, Instant::ZERO);
     }
@@ -198,13 +198,13 @@ impl Node {
         self.health == Health::Up
     }
 
-    /// Whether only a trial request can show that it is back: it is dead only for silence, and not known to answer
-    /// probes. It gets a new request from time to time although it counts as dead.
+    /// Whether only a trial request can show that the node is back. Such a node is dead only because it was silent, and
+    /// is not known to answer probes. Such a node gets a new request from time to time although it counts as dead.
     pub fn is_on_trial(&self) -> bool {
         self.is_only_silent() && self.answers_probes != Some(true)
     }
 
-    /// Start of its absence, if a new request to it is a trial request.
+    /// Start of the node's absence, if a new request to it would be a trial request.
     pub(crate) fn tried_since(&self, now: Instant) -> Option<Instant> {
         if self.is_expected(now) {
             None
@@ -215,13 +215,14 @@ impl Node {
         }
     }
 
-    /// Whether it gets its share of new calls although it counts as dead. Another member has just shown that the pool
-    /// is back, and the state of this node is not yet known.
+    /// Whether the node gets its share of new calls although it counts as dead. Another member has just shown that the
+    /// pool is back, and the state of this node is not yet known.
     pub fn is_expected(&self, now: Instant) -> bool {
         self.is_only_silent() && now < self.expected_until && now >= self.asked_until
     }
 
-    /// Whether it is in a long pause that it asked for. If no member takes calls, it gets one from time to time.
+    /// Whether the node is in a long pause for which it asked. If no member takes calls, such a node gets a call from
+    /// time to time.
     pub fn is_half_open(&self, now: Instant) -> bool {
         let serves = self.member && self.is_up() && !self.draining;
         serves && now < self.asked_until && now >= self.paused_since + HALF_OPEN
@@ -231,7 +232,8 @@ impl Node {
         self.member && !self.draining && self.health == Health::Silent
     }
 
-    /// Reason why it takes no new call now; `None` if it does. `calls`: its calls on all shards.
+    /// Reason why the node takes no new call now; `None` if it takes calls. `calls` is its number of calls on all
+    /// shards.
     pub fn refusal(&self, now: Instant, calls: u32) -> Option<NodeRefusal> {
         if !self.member {
             Some(NodeRefusal::Removed)
@@ -249,9 +251,9 @@ impl Node {
     }
 
     /// Like [`Self::refusal`], for the last resort: no other node takes calls (a panic threshold of zero). Ejections,
-    /// and pauses that the node did not ask for, are ignored: a 503 without Retry-After may concern one destination
-    /// behind the node, and refusing all calls would be worse. A node that is dead only for silence is used too: it may
-    /// not support OPTIONS, and a call shows whether it lives.
+    /// and pauses that the node did not ask for, are ignored. A 503 without Retry-After may concern one destination
+    /// behind the node, and refusing all calls would be worse. A node that is dead only because it was silent is used
+    /// as well: it may not support OPTIONS, and a call shows whether it is alive.
     pub fn last_resort_refusal(&self, now: Instant, calls: u32) -> Option<NodeRefusal> {
         match self.refusal(now, calls) {
             Some(NodeRefusal::Unreachable)

@@ -1,38 +1,41 @@
-//! Outlier detection: finds a member that fails new requests which the others do not fail.
+//! Outlier detection: finds a member at which new requests fail that do not fail at the other members.
 //!
-//! A member that fails at once has no load, so policies of least load send it nearly all calls. It is found in two
-//! ways, and ejected: it gets no new calls for a while, longer each time.
+//! A member that at once answers with failures has no load, so policies of least load send it nearly all calls. It is
+//! found in two ways, and ejected: it gets no new calls for a while, each time for longer.
 //!
-//! - *In a row*: [`ROW`] server failures one after the other, while other members answer normally. Ejected at once.
-//! - *By share*: in an interval it fails more than half, and more than three times the share of all others together
-//!   plus ten points. Failures common to all members, such as a 404 or a 486, are no sign.
+//! - *In a row*: the member sends [`ROW`] successive server failures, while other members answer normally. It is
+//!   ejected at once.
+//! - *By share*: in an interval, more than half of the member's requests fail. This share is also more than three times
+//!   the share of all other members together, plus ten points. Failures common to all members, such as a 404 or a 486,
+//!   do not make an outlier.
 //!
-//! 503 does not count: its sender pauses, which is another mechanism.
+//! A 503 does not count, since its sender pauses, which is another mechanism.
 
 use core::ops::AddAssign;
 use core::time::Duration;
 
 /// Time over which answers are counted.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(5);
-/// Fewest final responses of a member in an interval for which its share of failures is judged.
+/// Least number of final responses of a member in an interval from which its share of failures is computed.
 const MIN_ANSWERS: u32 = 20;
 
-/// Server failures in a row that make an outlier. Even if one call in ten fails, such a row occurs by chance only once
-/// in 100,000 times.
+/// Number of successive server failures that make an outlier. Even if one call in ten fails, five failures in a row
+/// occur by chance only once in 100,000 times.
 pub(crate) const ROW: u32 = 5;
-/// Fewest responses of all others together that a share is compared with. A policy of least load leaves them few.
+/// Least number of responses of all other members together for a comparison of shares. It is low, since a policy of
+/// least load sends them few requests.
 const MIN_OTHERS: u32 = 5;
 
 /// Outcome of a new request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
-    /// It rings, or got another provisional response above 100.
+    /// The request got a provisional response above 100.
     Progress,
-    /// It got the response of a working server, such as a challenge, or a 487 after a CANCEL.
+    /// The request got the response of a working server, such as a challenge, or a 487 after a CANCEL.
     Success,
-    /// It failed, possibly by the caller's fault.
+    /// The request failed, possibly by the caller's fault.
     Failure,
-    /// It failed with a response that blames the server.
+    /// The request failed with a response that means a fault of the server.
     ServerFailure,
 }
 
@@ -60,7 +63,7 @@ pub struct OutcomeTally {
     pub ended: u32,
     /// Requests of `ended` that failed.
     pub failed: u32,
-    /// Server failures in a row up to the last response.
+    /// Number of successive server failures up to the last response.
     pub row: u32,
 }
 
@@ -82,8 +85,8 @@ impl OutcomeTally {
         f64::from(self.failed) / f64::from(self.ended.max(1))
     }
 
-    /// Whether this tally, of all other members, shows working servers: at least one request succeeds or still rings,
-    /// and at least as many as fail.
+    /// Whether this tally of all other members shows working servers. At least one request has succeeded or still
+    /// rings, and the number of such requests is not less than the number of failures.
     pub(crate) fn is_sound(&self) -> bool {
         let well = self.ended - self.failed + self.progressed.saturating_sub(self.resolved);
         well > 0 && well >= self.failed
@@ -98,7 +101,7 @@ impl OutcomeTally {
 }
 
 impl AddAssign for OutcomeTally {
-    /// Adds the counts of a later tally, and takes its row.
+    /// Adds the counts of a later tally, and sets the number of successive failures to the later one.
     fn add_assign(&mut self, later: Self) {
         self.progressed += later.progressed;
         self.resolved += later.resolved;
@@ -117,19 +120,19 @@ mod tests {
     }
 
     #[test]
-    fn what_every_member_gives_is_no_sign() {
+    fn failures_common_to_all_members_make_no_outlier() {
         let judge = |own: OutcomeTally, others: OutcomeTally| own.stands_out(&others);
         assert!(!judge(tally(20, 20), tally(100, 100)));
-        assert!(!judge(tally(20, 20), tally(100, 40)), "all have trouble");
+        assert!(!judge(tally(20, 20), tally(100, 40)), "all members fail requests");
         assert!(judge(tally(20, 20), tally(100, 20)));
         assert!(!judge(tally(20, 10), tally(100, 0)), "half is not more than half");
         assert!(judge(tally(20, 11), tally(100, 0)));
         assert!(!judge(tally(19, 19), tally(100, 0)));
-        assert!(!judge(tally(20, 20), tally(4, 0)), "nobody to compare with");
+        assert!(!judge(tally(20, 20), tally(4, 0)), "too few responses of others to compare with");
     }
 
     #[test]
-    fn a_row_ends_with_any_other_answer() {
+    fn a_row_of_failures_ends_with_any_other_answer() {
         let mut tally = OutcomeTally::default();
         for (status, row) in [(500, 1), (580, 2), (503, 2), (180, 2), (404, 0), (502, 1), (504, 2), (200, 0)]
         {

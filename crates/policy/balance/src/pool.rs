@@ -1,4 +1,4 @@
-//! Pools: the nodes that a new call may go to, with the policy that chooses among them.
+//! Pools: the nodes to which a new call may go, with the policy that chooses among them.
 
 use crate::members::Members;
 use crate::{Node, Policy, PoolId, Slot};
@@ -67,7 +67,7 @@ impl Pools {
         }
     }
 
-    /// Law for the limit of the node in a slot: that of the first pool with a law.
+    /// Law for the limit of the node in a slot: the law of the first pool that contains the node and has a law.
     pub(crate) fn law_of(&self, slot: Slot) -> Option<MemberLaw> {
         self.0.iter().filter(|pool| pool.members.has(slot)).find_map(|pool| pool.law)
     }

@@ -1,10 +1,10 @@
-//! Share of new requests that a node refuses with 503. It shows whether the node is busy, or one caller provokes the
-//! refusals.
+//! Share of new requests that a node refuses with 503. The share shows whether the node is busy, or whether one caller
+//! provokes the refusals.
 //!
-//! A stranger may know a request that gets 503 with Retry-After, such as a call to a gateway whose trunk is full. If
-//! each 503 stopped all new calls to the node, a few such requests could stop the pool, since a request fails over from
-//! member to member. A busy node refuses any request. So a 503 stops new calls only if the node has lately refused at
-//! least half of its new requests.
+//! An outsider may know a request that gets 503 with Retry-After, such as a call to a gateway whose trunk is full. If
+//! each 503 stopped all new calls to the node, a few such requests could stop the whole pool. A failed request is tried
+//! at one member after another. A busy node refuses any request. So a 503 stops new calls only if the node has lately
+//! refused at least half of its new requests.
 
 use crate::limits::Totals;
 use crate::{CallLimits, Slot};
@@ -12,10 +12,10 @@ use base::Instant;
 use core::time::Duration;
 
 /// Length of a window. The present and the previous window count, so a node that starts to refuse everything pauses
-/// within two windows. To provoke a pause, a stranger must send half as many requests as the node gets in a window.
+/// within two windows. To provoke a pause, an outsider must send half of the requests that the node gets in a window.
 const WINDOW: Duration = Duration::from_secs(5);
-/// Fewest requests of a window; it lasts longer if fewer come. Otherwise a single 503 would count for more in quiet
-/// hours.
+/// Least number of requests of a window. The window lasts longer if fewer requests come. Otherwise a single 503 would
+/// have too much weight in quiet hours.
 const LEAST: u32 = 8;
 
 /// Refusals of a node as a shard knows them.
@@ -34,8 +34,8 @@ pub(crate) struct Refusals {
 pub(crate) type Shared<'a> = Option<(&'a CallLimits, Slot)>;
 
 impl Refusals {
-    /// Counts a new request to the node. `rested`: end of its present or last pause. Refusals from before the pause no
-    /// longer count.
+    /// Counts a new request to the node. `rested` is the end of the node's present or last pause. Refusals from before
+    /// the pause no longer count.
     pub(crate) fn sends(&mut self, now: Instant, rested: Instant, shared: Shared<'_>) {
         let totals = self.totals(shared);
         self.own.sent = self.own.sent.wrapping_add(1);

@@ -1,9 +1,10 @@
 //! Eviction when there is no room for more sessions or transactions.
 //!
-//! First goes the ended session whose last message is the oldest; then the oldest unanswered session, since a flood of
-//! INVITEs consists of these. An honest session among them loses little: its retransmissions may go to another node,
-//! its CANCEL is searched for, and its 2xx takes its path by the token. A session whose call rings or was answered is
-//! never evicted. Each step takes constant time, since timers of one length are in the order in which they were set.
+//! The ended session whose last message is the oldest is evicted first, then the oldest unanswered session, since a
+//! flood of INVITEs consists of unanswered sessions. An honest session among them loses little. Its retransmissions may
+//! go to another node, its CANCEL goes to all nodes, and its 2xx finds its path by the token. A session whose call
+//! rings or was answered is never evicted. Each step takes constant time, since timers of one length are in the order
+//! in which they were set.
 
 use crate::EndReason;
 use crate::assignment::Assignment;
@@ -20,7 +21,8 @@ impl SessionStore {
     pub(crate) fn make_room(&mut self, assignment: &Assignment) {
         let most = self.settings.max_sessions;
         if assignment.enters() {
-            // Evicts two for one, since a lowered limit may leave more sessions than allowed.
+            // Evicts two sessions for one new session, since after the limit was lowered there may be more sessions
+            // than allowed.
             for _ in 0..2 {
                 if self.table.len() < most {
                     break;

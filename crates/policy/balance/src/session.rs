@@ -7,7 +7,7 @@ use core::time::Duration;
 use hashbrown::HashTable;
 
 /// Key of a call: a keyed 128-bit hash of its Call-ID. 128 bits rule out accidental collisions. The secret key rules
-/// out collisions by chosen Call-IDs.
+/// out that a sender chooses Call-IDs that collide.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CallKey(pub u128);
 
@@ -15,7 +15,7 @@ impl CallKey {
     /// Key of the session whose initiator has this tag ([`Tags`]). A sender may start many calls with one Call-ID, and
     /// each of them counts.
     #[must_use]
-    pub fn begun_by(self, tag: u64) -> Self {
+    pub fn with_initiator(self, tag: u64) -> Self {
         Self(self.0 ^ u128::from(tag))
     }
 
@@ -25,13 +25,13 @@ impl CallKey {
     }
 }
 
-/// Initiator of requests outside dialogs other than INVITE: they share the session of their Call-ID. Some clients
-/// change their tag between a REGISTER and the same REGISTER with credentials, which has to find the node that sent the
-/// challenge.
-pub(crate) const NOBODY: u64 = 0;
+/// Value in place of the initiator for requests outside dialogs other than INVITE. These requests share the session of
+/// their Call-ID. Some clients change their tag between a REGISTER and the same REGISTER with credentials. The second
+/// REGISTER has to find the node that sent the challenge.
+pub(crate) const NO_INITIATOR: u64 = 0;
 
-/// Most dialogs of a call that are distinguished beside the first. A further dialog is not entered, and ends with the
-/// last entered one.
+/// Most dialogs of a call that are distinguished besides the first. A further dialog is not entered, and ends with the
+/// last dialog that was entered.
 pub(crate) const OTHERS: usize = 7;
 
 /// Keyed hashes of the tags of a message, 0 for none. Tags find sessions and end calls, so a sender without the key
@@ -54,17 +54,17 @@ impl Tags {
 /// State of a session (`STATUS_...` in figure 4 of the TLWL digest).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SessionState {
-    /// Not a call: REGISTER, OPTIONS, MESSAGE, SUBSCRIBE and the like. It lives as long as its transactions.
+    /// No call: REGISTER, OPTIONS, MESSAGE, SUBSCRIBE and the like. The session lives as long as its transactions.
     Plain,
-    /// INVITE forwarded, no final response yet.
+    /// The INVITE was forwarded and has no final response yet.
     Invited,
-    /// INVITE answered with 2xx.
+    /// The INVITE was answered with 2xx.
     Answered,
-    /// ACK to the 2xx seen, or the call is known from a token alone.
+    /// The ACK to the 2xx was seen, or the call is known only from a token.
     Confirmed,
-    /// BYE forwarded.
+    /// A BYE was forwarded.
     Closing,
-    /// Over; kept for a while so that late messages and retransmissions still find their node.
+    /// The session is over. It is kept for a while, so that late messages and retransmissions still find their node.
     Expired,
 }
 
@@ -74,20 +74,21 @@ pub(crate) struct Session {
     pub(crate) key: CallKey,
     pub(crate) created: Instant,
     pub(crate) call: Option<CallLease>,
-    /// Highest CSeq seen, plus one, of requests to the pool and from the pool; 0 for none.
+    /// Highest CSeq seen, plus one: of requests to the pool, and of requests from the pool. 0 if there was none.
     pub(crate) seen: [u32; 2],
     /// First open transaction, or [`NONE`].
     pub(crate) first: u32,
     timer: u32,
     pub(crate) slot: Slot,
     pub(crate) state: SessionState,
-    /// The last response was a challenge: the request comes again with credentials, and must find the same node.
+    /// Whether the last response was a challenge. The request then comes again with credentials, and must find the same
+    /// node.
     pub(crate) challenged: bool,
-    /// A 2xx of the call was seen, so there is or was an answered call.
+    /// Whether a 2xx of the call was seen, so that there is or was an answered call.
     pub(crate) proven: bool,
     /// First answered dialog that has not ended ([`crate::dialogs`]); 0 for none.
     pub(crate) dialog: u32,
-    /// Further dialogs; free places are 0.
+    /// Further dialogs; a free place is 0.
     pub(crate) other_dialogs: Option<Box<[u32; OTHERS]>>,
 }
 
@@ -108,7 +109,7 @@ pub struct SessionView {
     pub state: SessionState,
     /// Time of its first request.
     pub created: Instant,
-    /// Whether it holds a call lease.
+    /// Whether the session has a call lease.
     pub is_call: bool,
 }
 
@@ -133,13 +134,13 @@ pub struct TableCounts {
     pub expired: usize,
 }
 
-/// Capacity of a part of the index below which it does not shrink.
+/// A part of the index with at most this capacity does not shrink.
 const SHORT: usize = 64;
 
-/// Parts of the index. Each grows on its own, so growth moves a 256th of a large table at a time.
+/// Number of parts of the index. Each part grows separately, so a step of growth moves only a 256th of a large table.
 const PARTS: usize = 256;
 
-/// The session table: active and expired entries (TLWL digest, section V), found by [`CallKey::begun_by`].
+/// The session table: active and expired entries (TLWL digest, section V), found by [`CallKey::with_initiator`].
 #[derive(Debug)]
 pub(crate) struct SessionTable {
     sessions: Slab<Session>,
@@ -157,8 +158,8 @@ impl Default for SessionTable {
     }
 }
 
-/// The key is a hash already. The hash table uses its low half, and the part of the index uses bits that the table does
-/// not need. Sessions of one Call-ID differ only in that half.
+/// The key is already a hash. The hash table uses its low half, and the part of the index uses bits that the table does
+/// not need. Sessions of one Call-ID differ only in the low half.
 fn hash_of(key: CallKey) -> u64 {
     key.0 as u64
 }
@@ -168,12 +169,12 @@ fn part_of(key: CallKey) -> usize {
 }
 
 impl SessionTable {
-    /// Session of a message with both tags. The initiator may be the sender, the other side, or [`NOBODY`]. Returns the
-    /// first session for which `is_it` holds, else the first found.
+    /// Session of a message with both tags. The initiator may be the sender, the other side, or [`NO_INITIATOR`].
+    /// Returns the first session for which `is_it` is true. If there is none, returns the first session that was found.
     pub(crate) fn find_of(&self, key: CallKey, tags: Tags, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         let mut first = None;
-        for tag in [tags.from, tags.to, NOBODY] {
-            let at = self.find(key.begun_by(tag));
+        for tag in [tags.from, tags.to, NO_INITIATOR] {
+            let at = self.find(key.with_initiator(tag));
             if at.is_some_and(&is_it) {
                 return at;
             }
@@ -216,7 +217,7 @@ impl SessionTable {
         at
     }
 
-    /// Moves a session to another state, with a new lifetime without messages.
+    /// Moves a session to another state. `lifetime` is the time that it lives without messages.
     pub(crate) fn set_state(&mut self, now: Instant, at: u32, state: SessionState, lifetime: Duration) {
         let session = &mut self.sessions[at];
         let before = core::mem::replace(&mut session.state, state);
@@ -253,14 +254,14 @@ impl SessionTable {
         self.ended.next()
     }
 
-    /// Removes a session that has no timer any more.
+    /// Removes a session that no longer has a timer.
     fn take_out(&mut self, at: u32) -> Session {
         let session = self.sessions.remove(at).expect("a session lives as long as its timer");
         let part = &mut self.index[part_of(session.key)];
         part.find_entry(hash_of(session.key), |&other| other == at)
             .expect("a session is indexed as long as it lives")
             .remove();
-        // Shrinks after a peak.
+        // Frees memory after a peak of sessions.
         if part.capacity() > SHORT && part.len() < part.capacity() / 8 {
             let sessions = &self.sessions;
             part.shrink_to(part.capacity() / 4, |&other| hash_of(sessions[other].key));
@@ -291,12 +292,12 @@ mod tests {
 
     /// Many requests with one Call-ID do not make one part of the index larger than the others.
     #[test]
-    fn sessions_of_one_call_id_are_spread() {
+    fn sessions_of_one_call_id_are_spread_over_the_index() {
         const SESSIONS: u64 = 100_000;
         let mut table = SessionTable::default();
         let call = CallKey(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
         for tag in 1..=SESSIONS {
-            let key = call.begun_by(tag.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let key = call.with_initiator(tag.wrapping_mul(0x9e37_79b9_7f4a_7c15));
             assert_eq!(key.call_id(), call.call_id());
             table.insert(Instant::ZERO, key, Slot(0), Duration::from_secs(1));
         }

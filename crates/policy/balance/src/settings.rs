@@ -12,17 +12,17 @@ pub struct SessionSettings {
     pub transaction_timeout: Duration,
     /// Time-out of an INVITE with a provisional response: Timer C, over 3 minutes (RFC 3261 §16.6 step 11).
     pub invite_timeout: Duration,
-    /// Lifetime of a call without any message; its BYE is then taken for lost. A call known only from a token (after a
-    /// restart) has half an hour at most, until a response within it confirms it. A call whose 2xx gets no ACK has
-    /// twice `transaction_timeout`.
+    /// Lifetime of a call without any message. After it, the BYE of the call counts as lost. A call known only from a
+    /// token (after a restart) lives for at most half an hour, until a response within the call confirms it. A call
+    /// whose 2xx gets no ACK lives for twice `transaction_timeout`.
     pub call_lifetime: Duration,
     /// Time for which an ended session is kept after its last request.
     pub linger: Duration,
     /// The longest pause after a 503, whatever Retry-After says.
     pub max_rest: Duration,
-    /// Whether an INVITE that its node fails keeps its lease for the mean time of a successful INVITE.
+    /// Whether an INVITE that fails at its node keeps its lease for the mean time of a successful INVITE.
     pub hold_failures: bool,
-    /// Most sessions. Also the most open transactions, apart from the first of each session.
+    /// Most sessions. It is also the limit of open transactions, without the first transaction of each session.
     pub max_sessions: usize,
 }
 

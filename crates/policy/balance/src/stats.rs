@@ -5,7 +5,7 @@ use core::time::Duration;
 use hdrhistogram::Histogram;
 use wire::Method;
 
-/// Why a transaction lease ended.
+/// Reason why a transaction lease ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EndReason {
     /// A 2xx response.
@@ -18,9 +18,9 @@ pub enum EndReason {
     CallEnded,
     /// Its unanswered request moved to another node.
     Moved,
-    /// The node was found dead.
+    /// The node was marked dead.
     NodeDied,
-    /// Its session was evicted for lack of room; it was unanswered.
+    /// The session of the unanswered transaction was evicted for lack of room.
     Evicted,
 }
 
@@ -58,16 +58,17 @@ const MOST_TRANSACTIONS: u64 = 1 << 20;
 /// Counters of one node, as seen by one shard.
 #[derive(Clone, Debug)]
 pub struct NodeStats {
-    /// New calls (and other dialog-less requests) assigned.
+    /// New calls, and other requests outside dialogs, that were assigned to the node.
     pub assigned: u64,
-    /// Calls of `assigned` that went to another node as well, since this one left them unanswered
+    /// Calls of `assigned` that went to another node as well, since this node left them unanswered
     /// ([`Balancer::move_on`](crate::Balancer::move_on)).
     pub moved: u64,
-    /// New requests that a limit kept from it, by [`NodeStats::LIMITS`]. Another node got them, or none.
+    /// New requests that did not go to the node because of a limit, by [`NodeStats::LIMITS`]. Each of them went to
+    /// another node, or to no node.
     pub held_back: [u64; NodeStats::LIMITS.len()],
-    /// Requests sent to it, retransmissions included, by `Method as usize`.
+    /// Requests sent to the node, including retransmissions, by `Method as usize`.
     pub requests: [u64; Method::ALL.len()],
-    /// Responses that came from it.
+    /// Responses that came from the node.
     pub responses: StatusCounts,
     /// Transactions opened.
     pub transactions: u64,
@@ -83,8 +84,8 @@ pub struct NodeStats {
 
 impl Default for NodeStats {
     fn default() -> Self {
-        // Two digits: 1 % is finer than any decision based on these needs, and keeps a node at some 30 kB. Fixed
-        // bounds, so that recording never allocates.
+        // The histograms have two digits. A resolution of 1 % is finer than any decision based on them needs, and they
+        // take only some 30 kB for each node. The bounds are fixed, so that recording never allocates.
         let histogram =
             |max| Histogram::new_with_bounds(1, max, 2).expect("1 to max at 2 digits are valid bounds");
         Self {
@@ -140,7 +141,7 @@ impl NodeStats {
     /// The limits by which [`held_back`](Self::held_back) is counted.
     pub const LIMITS: [NodeRefusal; 2] = [NodeRefusal::Limit, NodeRefusal::Rate];
 
-    /// Counts a new request that a limit kept from the node.
+    /// Counts a new request that did not go to the node because of a limit.
     pub(crate) fn holds_back(&mut self, by: NodeRefusal) {
         let counts = Self::LIMITS.iter().zip(&mut self.held_back);
         counts.filter(|(limit, _)| **limit == by).for_each(|(_, count)| *count += 1);
@@ -188,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_are_counted_each_for_itself_and_what_is_none_is_passed_over() {
+    fn each_status_is_counted_and_invalid_ones_are_ignored() {
         let mut counts = StatusCounts::default();
         for status in [100, 200, 200, 699, 0, 99, 700, 999, u16::MAX] {
             counts.count(status);

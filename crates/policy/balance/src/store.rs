@@ -3,10 +3,10 @@
 mod answers;
 mod silence;
 
-use crate::beside::Beside;
 use crate::evidence::Evidence;
 use crate::guards::Guards;
 use crate::lease::{CallLease, Lease, Leases};
+use crate::other_pool::OtherPoolBranches;
 use crate::outlier::Outcome;
 use crate::session::{NONE, Session, SessionTable};
 use crate::transaction::{FirstAnswer, Transaction, TransactionId};
@@ -19,30 +19,30 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use wire::Method;
 
-/// Mean updated with `value` at a weight of 1/16. The first value is returned as it is.
+/// Returns the mean after an update with `value`, which has a weight of 1/16. The first value becomes the mean.
 fn ewma(mean: Duration, value: Duration) -> Duration {
     if mean.is_zero() { value } else { (mean * 15 + value) / 16 }
 }
 
-/// Entries expired in one call. A burst of expiries then delays the traffic by some hundred microseconds at most.
+/// Most entries that one call ends. So a burst of expiries delays the traffic by at most some hundred microseconds.
 /// Remaining entries are due again at once.
 const EXPIRE_BUDGET: usize = 1_024;
 
-/// Most requests that have moved on from a node and are watched for its answer. Further requests are not watched: the
-/// watched ones suffice to show that a node is silent.
+/// Most requests that have moved on from a node and are watched for an answer of this node. Further requests are not
+/// watched, since the watched ones are enough to show that a node is silent.
 const LEFT_MOST: usize = 1_024;
 
-/// Most open transactions of a session that are recorded; twice as many for a BYE. No dialog has as many, but anyone
-/// may send requests with one Call-ID, and each message walks the list of its session's transactions. Further requests
-/// are forwarded but not recorded, and their responses give no [`FirstAnswer`].
+/// Most open transactions of a session that are recorded; twice as many for a BYE. No dialog has so many transactions.
+/// But any sender may send requests with one Call-ID, and each message searches the list of its session's transactions.
+/// Further requests are forwarded but not recorded, and their responses give no [`FirstAnswer`].
 const MOST_OPEN: usize = 64;
 
 /// Lifetime of a call that is known only from a token, without further messages. It equals the usual interval of
 /// session timers (RFC 4028 §4.2: 1,800 s), so a call with a session timer sends a refresh in time.
 const UNPROVEN_LIFETIME: Duration = Duration::from_mins(30);
 
-/// Sessions, transactions and their leases, with every rule of when they start and end. Does not decide where a request
-/// goes.
+/// Sessions, transactions and their leases, with every rule for when they start and end. The store does not decide
+/// where a request goes.
 #[derive(Debug)]
 pub(crate) struct SessionStore {
     pub(crate) settings: SessionSettings,
@@ -53,23 +53,23 @@ pub(crate) struct SessionStore {
     unanswered: TimerWheel,
     pub(crate) leases: Leases,
     pub(crate) stats: Vec<NodeStats>,
-    /// By slot.
+    /// Evidence about the nodes, by slot.
     pub(crate) evidence: Vec<Evidence>,
     pub(crate) guards: Guards,
     pub(crate) signs: Vec<Sign>,
     /// First responses to INVITEs that start calls; `None` if they are not recorded.
     pub(crate) first_answers: Option<Vec<FirstAnswer>>,
-    /// Leases of INVITEs that failed fast; `held_timers` ends them.
+    /// Leases of INVITEs that failed fast. `held_timers` ends these leases.
     held: Slab<Lease>,
     held_timers: TimerWheel,
     /// Mean time from an INVITE to its 2xx.
     mean_success: Duration,
-    /// Unanswered requests that were also sent to another node: end of the watch, node, time of sending. In order of
-    /// the end.
+    /// Unanswered requests that were also sent to another node: the end of the watch, the node, and the time of
+    /// sending. They are in the order of the end.
     left: VecDeque<(Instant, Slot, Instant)>,
     /// Next session to check when nodes have lost calls; `None` if there is nothing to check.
     pub(crate) lost_from: Option<u32>,
-    pub(crate) beside: Beside,
+    pub(crate) beside: OtherPoolBranches,
 }
 
 impl SessionStore {
@@ -91,7 +91,7 @@ impl SessionStore {
             mean_success: Duration::ZERO,
             left: VecDeque::new(),
             lost_from: None,
-            beside: Beside::default(),
+            beside: OtherPoolBranches::default(),
         }
     }
 
@@ -126,7 +126,7 @@ impl SessionStore {
         self.open_of(at).any(|(_, open)| TransactionId { branch: id.branch, ..open.id } == *id)
     }
 
-    /// Whether a dialog-forming INVITE is open: a branch of a call that was forked upstream.
+    /// Whether a dialog-forming INVITE is open, which is then a branch of a call that was forked upstream.
     fn is_inviting(&self, at: u32) -> bool {
         self.open_of(at).any(|(_, open)| open.begins)
     }
@@ -140,7 +140,7 @@ impl SessionStore {
         self.table.insert(now, request.session_key(), slot, self.settings.call_lifetime)
     }
 
-    /// Gives the session a call lease on its node unless it holds a live one there. Uses `place` if it is given.
+    /// Gives the session a call lease on its node, unless it already has a live one there. Uses `place` if it is given.
     pub(crate) fn take_call(&mut self, at: u32, place: Option<CallLease>) {
         let session = self.table.get_mut(at);
         if let Some(held) = session.call.take() {
@@ -190,8 +190,8 @@ impl SessionStore {
     }
 
     /// Prolongs an ended session that gets another request. A restarted upstream proxy may repeat a BYE in a new
-    /// transaction, longer after the first BYE's response. Its branch must stay the same (RFC 3261 §16.11), and the
-    /// session tells whether the branch uses the key from before a key change.
+    /// transaction, long after the response to the first BYE. The branch of this BYE must stay the same (RFC 3261
+    /// §16.11). The session shows whether the branch uses the key from before a key change.
     pub(crate) fn linger_on(&mut self, now: Instant, at: u32) {
         if self.table.get(at).state == SessionState::Expired {
             self.set_state(now, at, SessionState::Expired);
@@ -203,9 +203,9 @@ impl SessionStore {
         request.method == Method::Bye && self.table.get(at).has_dialog(request.dialog())
     }
 
-    /// Whether the request gets no transaction since its session has [`MOST_OPEN`], or all sessions together have
-    /// `max_sessions`. A BYE of the call may exceed both. The first transaction of a session is always opened, since
-    /// the session ends with it.
+    /// Whether the request gets no transaction, since its session has [`MOST_OPEN`] transactions, or all sessions
+    /// together have `max_sessions`. A BYE of the call may exceed both limits. The first transaction of a session is
+    /// always opened, since the session ends with it.
     fn is_one_too_many(&self, at: u32, request: &RequestFacts<'_>) -> bool {
         let hangs_up = self.hangs_up(at, request);
         let most = if hangs_up { 2 * MOST_OPEN } else { MOST_OPEN };
@@ -270,7 +270,7 @@ impl SessionStore {
         }
     }
 
-    /// Protects a session from eviction: its call rings or was answered.
+    /// Protects a session from eviction, since its call rings or was answered.
     pub(crate) fn keep(&mut self, at: u32) {
         let mut next = self.table.get(at).first;
         while next != NONE {
@@ -308,7 +308,7 @@ impl SessionStore {
         self.set_state(now, at, SessionState::Expired);
     }
 
-    /// Takes an unanswered transaction back because its request goes to another node.
+    /// Ends an unanswered transaction, since its request goes to another node.
     pub(crate) fn withdraw(&mut self, now: Instant, key: u32) {
         self.leave_unanswered(now, key, false);
         let Transaction { timer, unanswered, .. } = self.transactions[key];
@@ -324,7 +324,7 @@ impl SessionStore {
         }
     }
 
-    /// Ends a transaction whose timer is removed: unlinks it from its session and gives its lease back.
+    /// Ends a transaction whose timer is already removed: unlinks it from its session and returns its lease.
     fn close(&mut self, key: u32, reason: EndReason) {
         let lease = self.unlink(key);
         self.end_transaction(lease, reason);
@@ -365,14 +365,14 @@ impl SessionStore {
     }
 
     fn end_transaction(&mut self, lease: Lease, reason: EndReason) {
-        // The leases of a node that died were counted when it did.
+        // The leases of a node that died were counted at its death.
         if self.leases.is_live(&lease) {
             self.stats[lease.slot().index()].ended(reason);
         }
         self.leases.end(lease);
     }
 
-    /// Removes a session whose time is over, with all that it still holds.
+    /// Removes a session whose time is over, with its remaining transactions and leases.
     pub(crate) fn forget(&mut self, session: Session, reason: EndReason) {
         let mut key = session.first;
         while key != NONE {
@@ -389,7 +389,7 @@ impl SessionStore {
         }
     }
 
-    /// Counts a request again with a node that got it at `since` and answers it now.
+    /// Counts a request again at a node that got it at `since` and answers it now.
     pub(crate) fn resume(&mut self, request: &RequestFacts<'_>, since: Instant, is_cancelled: bool) {
         if let Some(key) = self.open_transaction(request) {
             self.leave_unanswered(since, key, false);
@@ -404,7 +404,7 @@ impl SessionStore {
         (!open.answered).then_some((open.lease.slot(), open.started))
     }
 
-    /// Watches a node for an answer to a request that was also sent elsewhere.
+    /// Watches whether a node answers a request that was also sent to another node.
     pub(crate) fn watch(&mut self, left: Option<(Slot, Instant)>) {
         if let Some((slot, since)) = left.filter(|_| self.left.len() < LEFT_MOST) {
             let due = since + self.settings.transaction_timeout;
@@ -444,7 +444,8 @@ impl SessionStore {
     /// Compares each load with the sum of the existing leases. Equality means that the loads cannot drift.
     ///
     /// # Errors
-    /// Names the first slot whose load differs from its live leases, or a session whose state does not fit its dialogs.
+    /// The text names the first slot whose load differs from its live leases, or a session whose state does not fit its
+    /// dialogs.
     pub(crate) fn audit(&self) -> Result<(), String> {
         let mut sums = vec![crate::Load::default(); self.stats.len()];
         for (_, session) in self.table.iter_from(0) {
@@ -456,7 +457,7 @@ impl SessionStore {
                 SessionState::Answered | SessionState::Confirmed | SessionState::Closing
             );
             if has_answered != session.has_dialogs() {
-                return Err(format!("its answered dialogs do not fit its state: {session:?}"));
+                return Err(format!("answered dialogs do not fit the state of the session: {session:?}"));
             }
         }
         for (_, open) in self.transactions.iter() {
@@ -473,7 +474,7 @@ impl SessionStore {
         }
         match self.transactions.iter().find(|(_, open)| open.unanswered && !self.is_unanswered(open.session))
         {
-            Some((_, open)) => Err(format!("may be evicted though its call rings or was answered: {open:?}")),
+            Some((_, open)) => Err(format!("a ringing or answered call may be evicted: {open:?}")),
             None => Ok(()),
         }
     }

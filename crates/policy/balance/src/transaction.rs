@@ -16,7 +16,8 @@ pub(crate) struct TransactionId {
 }
 
 impl TransactionId {
-    /// Transaction that a request is part of: for an ACK or CANCEL, that of its INVITE (RFC 3261 §9.1, §17.1.1.3).
+    /// Transaction to which a request belongs: for an ACK or CANCEL, the transaction of its INVITE (RFC 3261 §9.1,
+    /// §17.1.1.3).
     pub(crate) fn served_by(request: &RequestFacts<'_>) -> Self {
         let of_invite = matches!(request.method, Method::Ack | Method::Cancel);
         Self { method: if of_invite { Method::Invite } else { request.method }, ..request.into() }
@@ -35,7 +36,7 @@ impl From<&Response> for TransactionId {
     }
 }
 
-/// Open transaction. It holds a lease on its node until a final response or a time-out ends it.
+/// Open transaction. It has a lease on its node until a final response or a time-out ends the transaction.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on each other")]
 pub(crate) struct Transaction {
@@ -50,14 +51,14 @@ pub(crate) struct Transaction {
     pub(crate) dialog: u32,
     /// Whether it is a dialog-forming INVITE.
     pub(crate) begins: bool,
-    /// Whether it is a request outside dialogs to a node. Its outcome counts for the node.
+    /// Whether it is a request outside dialogs to a node. Then its outcome counts for the health of the node.
     pub(crate) fresh: bool,
     /// Whether its session may be evicted for lack of room. Its timer is then in `SessionStore::unanswered`.
     pub(crate) unanswered: bool,
     /// Whether any response came.
     pub(crate) answered: bool,
-    /// Whether a provisional response above 100 came. Any proxy on the path sends a 100, so a 100 says nothing about
-    /// the callee.
+    /// Whether a provisional response above 100 came. A 100 does not show this, since any proxy on the path may send
+    /// it.
     pub(crate) progressed: bool,
     pub(crate) cancelled: bool,
 }

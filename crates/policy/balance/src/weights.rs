@@ -2,7 +2,7 @@
 
 use wire::Method;
 
-/// Work of a transaction by method, in thousandths. Integers, so that sums return to exactly zero.
+/// Work of a transaction by method, in thousandths. The values are integers, so that sums return to exactly zero.
 ///
 /// Source: TLWL paper, section III A 3: an INVITE costs more than a BYE ([`Weights::INVITE`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,14 +14,14 @@ impl Weights {
     /// Default weight of an INVITE.
     pub const INVITE: f64 = base::INVITE_WORK;
 
-    /// Weights of 1 for every method but INVITE, which weighs `ratio`.
+    /// Weights of 1 for every method except INVITE, whose weight is `ratio`.
     pub fn invite(ratio: f64) -> Self {
         let mut weights = Self([Self::UNIT; Method::ALL.len()]);
         weights.set(Method::Invite, ratio);
         weights
     }
 
-    /// Sets the weight of a method; 1.0 is a BYE.
+    /// Sets the weight of a method; 1.0 is the weight of a BYE.
     pub fn set(&mut self, method: Method, weight: f64) {
         self.0[method as usize] = (weight * f64::from(Self::UNIT)).round() as u32;
     }

@@ -17,7 +17,7 @@ fn counters_follow_the_digests_pseudo_code() {
     let mut balancer = tlwl(3);
     let mut session: BTreeMap<u64, usize> = BTreeMap::new();
     let mut counter = [0_u64; 3];
-    // Calls overlap: call n starts at step n, and each step moves every call on.
+    // Calls overlap: call n starts at step n, and each step sends the next message of every call.
     for step in 0..60_u64 {
         let now = Instant::from_millis(step * 20);
         for call in 0..=step.min(50) {
@@ -64,12 +64,16 @@ fn a_retransmission_goes_to_the_same_node_and_counts_once() {
     }
     assert_eq!(balancer.load(slot).own, Load { calls: 1, transactions: 1, work: 1_750 });
     balancer.response(seconds(4), &response(1, Method::Invite, 1, 200));
-    assert_eq!(slot_of(balancer.request(seconds(4), &invite)), slot, "late, after the answer");
+    assert_eq!(
+        slot_of(balancer.request(seconds(4), &invite)),
+        slot,
+        "a late retransmission, after the answer"
+    );
     assert_eq!(balancer.load(slot).own, Load { calls: 1, transactions: 0, work: 0 });
 }
 
 #[test]
-fn credentials_go_to_the_node_that_asked_for_them() {
+fn credentials_go_to_the_node_that_sent_the_challenge() {
     let mut balancer = tlwl(4);
     let slot = slot_of(balancer.request(Instant::ZERO, &request(1, Method::Invite, 1)));
     balancer.response(Instant::ZERO, &response(1, Method::Invite, 1, 407));
@@ -82,7 +86,7 @@ fn credentials_go_to_the_node_that_asked_for_them() {
 }
 
 #[test]
-fn cancel_shortens_the_wait_and_the_487_ends_the_call() {
+fn a_cancel_shortens_the_time_out_and_the_487_ends_the_call() {
     let mut balancer = tlwl(2);
     let slot = slot_of(balancer.request(Instant::ZERO, &request(1, Method::Invite, 1)));
     balancer.response(Instant::ZERO, &response(1, Method::Invite, 1, 180));
@@ -94,7 +98,11 @@ fn cancel_shortens_the_wait_and_the_487_ends_the_call() {
     lost.response(Instant::ZERO, &response(1, Method::Invite, 1, 180));
     lost.request(seconds(5), &request(1, Method::Cancel, 1));
     while lost.expire(seconds(38)) > 0 {}
-    assert_eq!(lost.load(slot).own, Load::default(), "the 487 was lost: 32 s after the CANCEL, not 180 s");
+    assert_eq!(
+        lost.load(slot).own,
+        Load::default(),
+        "without the 487 the INVITE ends 32 s after the CANCEL, not after 180 s"
+    );
     balancer.response(seconds(6), &response(1, Method::Invite, 1, 487));
     assert_eq!(balancer.load(slot).own, Load::default());
     assert_eq!(balancer.counts(), TableCounts { active: 0, expired: 1 });
@@ -120,7 +128,7 @@ fn an_unanswered_invite_moves_when_its_node_is_dead_an_answered_one_does_not() {
         "{moved:?}"
     );
     let again = balancer.request(seconds(2), &request(silent.0, Method::Invite, 1));
-    assert_eq!(slot_of(again), slot_of(moved), "and stays where it moved to");
+    assert_eq!(slot_of(again), slot_of(moved), "the INVITE stays at the node that it moved to");
     let stays = balancer.request(seconds(1), &request(ringing.0, Method::Invite, 1));
     assert_eq!(slot_of(stays), ringing.1);
     assert_eq!(balancer.audit(), Ok(()));
@@ -139,9 +147,9 @@ fn a_lost_bye_ends_with_the_lease_of_the_call() {
     assert_eq!(balancer.counts(), TableCounts::default());
 }
 
-/// RFC 3261 §13.3.1.4: the caller is gone, or never got the 2xx. Most servers do not report this.
+/// RFC 3261 §13.3.1.4: the caller is gone, or never got the 2xx. Most servers do not report such an end.
 #[test]
-fn a_call_without_an_ack_ends_when_its_callee_has_given_up() {
+fn a_call_without_an_ack_ends_after_twice_the_transaction_time_out() {
     let mut balancer = balancer(Box::new(Cjsq::new(0)), &[1.0]);
     balancer.request(Instant::ZERO, &request(1, Method::Invite, 1));
     balancer.response(seconds(1), &response(1, Method::Invite, 1, 200));
@@ -152,7 +160,7 @@ fn a_call_without_an_ack_ends_when_its_callee_has_given_up() {
 }
 
 #[test]
-fn strangers_are_orphans_and_cancels_of_strangers_are_searched_for() {
+fn unknown_dialogs_are_orphans_and_unknown_cancels_are_searched_for() {
     let mut balancer = tlwl(2);
     assert_eq!(balancer.request(Instant::ZERO, &in_dialog(1, Method::Bye, 1)), NodeDecision::Orphan);
     assert_eq!(balancer.request(Instant::ZERO, &request(2, Method::Cancel, 1)), NodeDecision::Search);
@@ -208,13 +216,17 @@ fn a_481_ends_the_call_unless_only_a_transaction_is_unknown() {
 }
 
 #[test]
-fn a_flood_of_one_call_id_opens_few_transactions() {
+fn a_flood_with_one_call_id_opens_few_transactions() {
     let mut balancer = tlwl(2);
     let slot = slot_of(balancer.request(Instant::ZERO, &request(1, Method::Message, 1)));
     for cseq in 2..=1_000 {
         let next = request(1, Method::Message, cseq);
-        assert_eq!(slot_of(balancer.request(Instant::ZERO, &next)), slot, "it is forwarded");
-        assert_eq!(slot_of(balancer.request(Instant::ZERO, &next)), slot, "and so when it is sent again");
+        assert_eq!(slot_of(balancer.request(Instant::ZERO, &next)), slot, "the request is forwarded");
+        assert_eq!(
+            slot_of(balancer.request(Instant::ZERO, &next)),
+            slot,
+            "its retransmission is forwarded to the same node"
+        );
     }
     assert_eq!(balancer.open_transactions(), 64);
     assert_eq!(balancer.load(slot).own.transactions, 64);
@@ -227,7 +239,7 @@ fn a_flood_of_one_call_id_opens_few_transactions() {
 }
 
 #[test]
-fn what_comes_again_after_its_end_leaves_a_draining_node_unless_it_was_challenged() {
+fn repeated_requests_leave_a_draining_node_unless_it_sent_a_challenge() {
     let mut cluster = cluster(&[1.0; 2]);
     let mut balancer = tlwl(2);
     let [plain, challenged] = [(1, 200), (2, 401)].map(|(call, status)| {
@@ -246,7 +258,7 @@ fn what_comes_again_after_its_end_leaves_a_draining_node_unless_it_was_challenge
 }
 
 #[test]
-fn a_node_in_the_slot_of_a_former_one_starts_from_nothing() {
+fn a_node_in_a_reused_slot_starts_without_history() {
     let mut cluster = cluster(&[1.0, 1.0]);
     let mut balancer = tlwl(2);
     for call in 0..2 {
@@ -264,13 +276,13 @@ fn a_node_in_the_slot_of_a_former_one_starts_from_nothing() {
     balancer.set_nodes(cluster.nodes());
     assert_eq!(cluster.slot(new.id), Some(Slot(1)));
     assert_eq!((balancer.stats(Slot(0)).assigned, balancer.stats(Slot(1)).assigned), (1, 0));
-    assert_eq!(balancer.nodes()[1].refusal(seconds(3), 0), None, "the pause was the other's");
+    assert_eq!(balancer.nodes()[1].refusal(seconds(3), 0), None, "the pause belonged to the former node");
     assert_eq!(balancer.audit(), Ok(()));
 }
 
 /// A restarted upstream proxy repeats a BYE in a new transaction, after the first BYE's response is forgotten.
 #[test]
-fn a_call_that_is_over_is_remembered_while_it_is_heard_of() {
+fn an_ended_call_is_remembered_while_requests_of_it_arrive() {
     let mut balancer = tlwl(2);
     balancer.request(seconds(0), &request(1, Method::Invite, 1));
     balancer.response(seconds(0), &response(1, Method::Invite, 1, 200));
@@ -286,21 +298,21 @@ fn a_call_that_is_over_is_remembered_while_it_is_heard_of() {
         balancer.request(seconds(time), &in_dialog(1, Method::Bye, 2));
     }
     assert!(remembered(&mut balancer, seconds(92)));
-    assert!(!remembered(&mut balancer, seconds(94)), "forgotten 32 s after the last time");
+    assert!(!remembered(&mut balancer, seconds(94)), "forgotten 32 s after the last BYE");
 }
 
 /// Any response of a node in doubt is a sign of life, reported a few times a second at most. This shard sends it calls
 /// from the first response on.
 #[test]
-fn the_answers_of_a_node_in_doubt_are_told() {
+fn answers_of_a_node_in_doubt_are_reported() {
     let mut cluster = cluster(&[1.0]);
     let mut balancer = balancer(Box::new(Cjsq::new(0)), &[1.0]);
     balancer.answered(Instant::ZERO, Slot(0));
-    assert_eq!(balancer.drain_signs().count(), 0, "nobody doubts");
+    assert_eq!(balancer.drain_signs().count(), 0, "the node is not in doubt");
     cluster.probed(Instant::ZERO, Slot(0), false);
     let version = cluster.version();
     cluster.probed(Instant::ZERO, Slot(0), false);
-    assert_eq!(cluster.version(), version, "the shards know");
+    assert_eq!(cluster.version(), version, "the shards know of the failed probe");
     balancer.set_nodes(cluster.nodes());
     assert_eq!(balancer.nodes()[0].refusal(Instant::ZERO, 0), Some(NodeRefusal::Unreachable));
     let mut told = 0;
@@ -312,5 +324,5 @@ fn the_answers_of_a_node_in_doubt_are_told() {
             told += 1;
         }
     }
-    assert_eq!(told, 4, "in a second");
+    assert_eq!(told, 4, "four reports in a second");
 }

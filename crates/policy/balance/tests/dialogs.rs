@@ -53,7 +53,7 @@ fn bye_in(balancer: &mut Balancer, dialog: u32, cseq: u32) {
 }
 
 #[test]
-fn a_forked_call_lives_as_long_as_one_of_its_branches() {
+fn a_forked_call_lasts_as_long_as_one_of_its_branches() {
     let mut balancer = forked();
     balancer.response(seconds(1), &answer(1, 486));
     assert_eq!(load(&balancer), (1, 1));
@@ -71,17 +71,17 @@ fn a_forked_call_lives_as_long_as_one_of_its_branches() {
     let mut balancer = forked();
     balancer.response(seconds(1), &answer(1, 486));
     expire(&mut balancer, 33);
-    assert_eq!(load(&balancer), (0, 0), "the other one was never answered");
+    assert_eq!(load(&balancer), (0, 0), "the other branch was never answered");
 }
 
 #[test]
-fn a_cancel_is_for_its_own_branch() {
+fn a_cancel_affects_only_its_branch() {
     let mut balancer = forked();
     balancer.response(seconds(0), &answer(1, 180));
     balancer.response(seconds(0), &answer(2, 180));
     balancer.request(seconds(1), &RequestFacts { method: Method::Cancel, ..branch(1) });
     expire(&mut balancer, 40);
-    assert_eq!(load(&balancer), (1, 1), "the 487 was lost; the other branch still rings");
+    assert_eq!(load(&balancer), (1, 1), "the 487 of one branch was lost; the other branch still rings");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_call_that_passes_twice_is_one_dialog() {
 }
 
 #[test]
-fn an_answer_after_timer_c_counts_the_call_again() {
+fn an_answer_after_timer_c_makes_the_call_count_again() {
     let mut balancer = one_node();
     balancer.request(seconds(0), &request(1, Method::Invite, 1));
     balancer.response(seconds(0), &response(1, Method::Invite, 1, 180));
@@ -130,10 +130,10 @@ fn an_answer_after_timer_c_counts_the_call_again() {
     assert_eq!(load(&balancer), (1, 0));
     balancer.request(seconds(190), &in_dialog(1, Method::Ack, 1));
     expire(&mut balancer, 4 * 3_600);
-    assert_eq!(load(&balancer), (1, 0), "as long as any call");
+    assert_eq!(load(&balancer), (1, 0), "the call counts as long as any call");
     bye(&mut balancer, 2);
     balancer.response(seconds(200), &response(1, Method::Invite, 1, 200));
-    assert_eq!(load(&balancer), (0, 0), "repeated after the end, it is nothing new");
+    assert_eq!(load(&balancer), (0, 0), "a retransmission after the end starts no call");
 }
 
 fn by_token(method: Method, cseq: u32) -> RequestFacts<'static> {
@@ -141,7 +141,7 @@ fn by_token(method: Method, cseq: u32) -> RequestFacts<'static> {
 }
 
 #[test]
-fn the_ack_alone_does_so_too_if_it_has_a_token() {
+fn an_ack_with_a_token_makes_the_call_count() {
     for (ack, calls) in [(by_token(Method::Ack, 1), 1), (in_dialog(1, Method::Ack, 1), 0)] {
         let mut balancer = one_node();
         balancer.request(seconds(0), &request(1, Method::Invite, 1));
@@ -155,12 +155,12 @@ fn the_ack_alone_does_so_too_if_it_has_a_token() {
     balancer.response(seconds(0), &response(1, Method::Invite, 1, 200));
     bye(&mut balancer, 2);
     balancer.request(seconds(10), &by_token(Method::Ack, 1));
-    assert_eq!(load(&balancer), (0, 0), "late, after the BYE");
+    assert_eq!(load(&balancer), (0, 0), "a late ACK after the BYE starts no call");
 }
 
 /// After a restart a token finds the node. Only messages of an answered call make the call count.
 #[test]
-fn what_proves_an_answered_call_makes_it_count_after_a_restart() {
+fn after_a_restart_only_messages_of_an_answered_call_make_it_count() {
     let cases = [
         (Method::Ack, (1, 0)),
         (Method::Invite, (1, 1)),
@@ -190,7 +190,7 @@ fn what_proves_an_answered_call_makes_it_count_after_a_restart() {
 
 /// A late copy of a re-INVITE from before a restart, after the callee has hung up, does not either.
 #[test]
-fn a_call_that_has_ended_here_is_not_begun_again_by_a_re_invite() {
+fn a_late_re_invite_does_not_restart_an_ended_call() {
     let mut balancer = one_node();
     balancer.request(seconds(1), &by_token(Method::Ack, 1));
     let bye = RequestFacts { direction: Direction::FromPool, ..by_token(Method::Bye, 9) };
@@ -198,17 +198,17 @@ fn a_call_that_has_ended_here_is_not_begun_again_by_a_re_invite() {
     let ok = Response { direction: Direction::FromPool, ..response(1, Method::Bye, 9, 200) };
     balancer.response(seconds(2), &ok);
     balancer.request(seconds(3), &by_token(Method::Invite, 2));
-    assert_eq!(load(&balancer), (0, 1), "it has an answer to wait for, and is no call");
+    assert_eq!(load(&balancer), (0, 1), "a transaction without a call");
 }
 
-/// A restart has lost a call that two callees have answered. Whichever party of whichever dialog sends first, the call
-/// belongs to its initiator, and counts once.
+/// A restart has lost a call that two callees have answered. The first message may come from either side of either
+/// dialog. In each case the call belongs to its initiator, and counts once.
 #[test]
-fn a_call_that_only_tokens_know_of_is_one_whoever_is_heard_first() {
+fn a_call_known_only_from_tokens_counts_once_in_any_order_of_messages() {
     let [caller, one, other] = [1, 2, 3].map(tag);
     let of_call = |from, to, method| RequestFacts { tags: Tags { from, to }, ..by_token(method, 1) };
     let by_callee = RequestFacts {
-        begun_by_peer: true,
+        started_by_peer: true,
         direction: Direction::FromPool,
         ..of_call(one, caller, Method::Invite)
     };
@@ -221,26 +221,26 @@ fn a_call_that_only_tokens_know_of_is_one_whoever_is_heard_first() {
         assert_eq!((load(&balancer).0, balancer.counts().active), (1, 1));
         let again = RequestFacts { tags: Tags { from: caller, to: 0 }, ..request(1, Method::Invite, 1) };
         balancer.request(seconds(2), &again);
-        assert_eq!(load(&balancer).0, 1, "its INVITE is repeated");
+        assert_eq!(load(&balancer).0, 1, "a retransmission of its INVITE");
     }
 }
 
 #[test]
-fn a_call_known_from_a_token_alone_counts_for_half_an_hour_unless_it_shows_that_it_lives() {
+fn a_call_known_only_from_a_token_counts_for_half_an_hour_unless_confirmed() {
     let mut balancer = one_node();
     balancer.request(seconds(0), &by_token(Method::Ack, 1));
     balancer.request(seconds(1_000), &by_token(Method::Ack, 1));
     expire(&mut balancer, HALF_AN_HOUR - 1);
     assert_eq!(load(&balancer), (1, 0));
     expire(&mut balancer, HALF_AN_HOUR + 1);
-    assert_eq!(load(&balancer), (0, 0), "a replay does not keep it");
+    assert_eq!(load(&balancer), (0, 0), "a replay does not prolong the call");
 
     let mut balancer = one_node();
     balancer.request(seconds(0), &by_token(Method::Ack, 1));
     balancer.request(seconds(10), &by_token(Method::Update, 2));
     balancer.response(seconds(10), &response(1, Method::Update, 2, 200));
     expire(&mut balancer, 4 * 3_600);
-    assert_eq!(load(&balancer), (1, 0), "answered: it lives as long as any call");
+    assert_eq!(load(&balancer), (1, 0), "an answer confirms the call");
     bye(&mut balancer, 3);
     assert_eq!(load(&balancer), (0, 0));
 
@@ -248,7 +248,7 @@ fn a_call_known_from_a_token_alone_counts_for_half_an_hour_unless_it_shows_that_
     balancer.request(seconds(0), &by_token(Method::Ack, 1));
     balancer.request(seconds(10), &by_token(Method::Invite, 2));
     balancer.response(seconds(10), &response(1, Method::Invite, 2, 481));
-    assert_eq!(load(&balancer), (0, 0), "it was over");
+    assert_eq!(load(&balancer), (0, 0), "the call was over");
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn a_bye_of_another_branch_does_not_move_the_call() {
     cluster.unreachable(seconds(1), first);
     balancer.set_nodes(cluster.nodes());
     let second = slot_of(balancer.request(seconds(1), &branch(1)));
-    assert_ne!(first, second, "nobody had answered");
+    assert_ne!(first, second, "no node had answered");
     balancer.response(seconds(2), &answer(1, 200));
     cluster.probed(seconds(2), first, true);
     cluster.unreachable(seconds(3), second);
@@ -323,7 +323,7 @@ fn with_invented_tags(method: Method, cseq: u32) -> RequestFacts<'static> {
 
 /// A stranger who has seen the Call-ID: the node answers 481, and the call continues.
 #[test]
-fn what_has_other_tags_ends_no_call() {
+fn requests_with_other_tags_end_no_call() {
     for method in [Method::Bye, Method::Info, Method::Update, Method::Invite, Method::Options] {
         for status in [Some(481), Some(200), Some(404), None] {
             let mut balancer = answered();
@@ -335,13 +335,17 @@ fn what_has_other_tags_ends_no_call() {
             assert_eq!(load(&balancer), (1, 0), "{method:?} {status:?}");
             assert_eq!(balancer.session(key(1)).map(|session| session.state), Some(SessionState::Confirmed));
             bye(&mut balancer, 2);
-            assert_eq!(load(&balancer), (0, 0), "its own BYE does, although it has a lower CSeq");
+            assert_eq!(
+                load(&balancer),
+                (0, 0),
+                "the BYE of the dialog ends the call, although it has a lower CSeq"
+            );
         }
     }
 }
 
 #[test]
-fn a_bye_ends_its_call_however_many_other_requests_are_open() {
+fn a_bye_ends_its_call_with_any_number_of_other_requests_open() {
     let mut balancer = answered();
     for cseq in 2..200 {
         balancer.request(seconds(2), &with_invented_tags(Method::Info, cseq));
@@ -352,7 +356,7 @@ fn a_bye_ends_its_call_however_many_other_requests_are_open() {
 }
 
 #[test]
-fn a_call_known_from_a_token_ends_by_the_tags_that_the_token_was_good_for() {
+fn a_call_known_from_a_token_ends_by_the_tags_of_the_token() {
     for proof in [Method::Ack, Method::Invite] {
         let mut balancer = one_node();
         balancer.request(seconds(0), &by_token(proof, 1));
@@ -369,12 +373,12 @@ fn a_call_known_from_a_token_ends_by_the_tags_that_the_token_was_good_for() {
 }
 
 #[test]
-fn an_early_dialog_that_is_hung_up_ends_with_its_invite() {
+fn an_early_dialog_ended_by_bye_ends_with_its_invite() {
     let mut balancer = one_node();
     balancer.request(seconds(0), &request(1, Method::Invite, 1));
     balancer.response(seconds(0), &response(1, Method::Invite, 1, 180));
     bye(&mut balancer, 2);
-    assert_eq!(load(&balancer), (1, 1), "its INVITE is still to be answered");
+    assert_eq!(load(&balancer), (1, 1), "its INVITE is still unanswered");
     balancer.response(seconds(9), &response(1, Method::Invite, 1, 487));
     assert_eq!(load(&balancer), (0, 0));
 }

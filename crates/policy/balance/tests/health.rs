@@ -96,7 +96,7 @@ fn members_that_answer_calls_but_no_probes_are_recognised_and_never_die() {
 
 /// There were no calls while the probes went unanswered.
 #[test]
-fn where_all_are_silent_calls_go_on_to_them_and_each_comes_back_by_its_first_answer() {
+fn if_all_are_silent_they_still_get_calls_and_each_comes_back_by_its_first_answer() {
     let mut pool = Deaf::new(Box::new(Tlwl::new(0)), 4);
     pool.probes_fail(seconds(2));
     assert_eq!(pool.news, []);
@@ -127,7 +127,7 @@ fn the_first_member_back_does_not_get_all_calls() {
         pool.cluster.probed(seconds(5), Slot(2), true);
         let asked: Vec<_> = pool.cluster.drain_effects().collect();
         for slot in [0, 1, 3].map(Slot) {
-            assert!(asked.contains(&HealthEffect::Ask { slot, at: seconds(5) }), "{name}: {asked:?}");
+            assert!(asked.contains(&HealthEffect::Probe { slot, at: seconds(5) }), "{name}: {asked:?}");
         }
         pool.heed(seconds(5));
         let others = (0..90).filter(|_| pool.call(seconds(5)).is_none()).count();
@@ -146,7 +146,7 @@ fn the_first_member_back_does_not_get_all_calls() {
 
 /// A closed port is not silence.
 #[test]
-fn where_all_ports_are_closed_nobody_gets_calls() {
+fn if_all_ports_are_closed_no_member_gets_calls() {
     let mut pool = Deaf::new(Box::new(Tlwl::new(0)), 2);
     slots(&pool.cluster).for_each(|slot| pool.cluster.unreachable(seconds(1), slot));
     pool.heed(seconds(1));
@@ -154,7 +154,7 @@ fn where_all_ports_are_closed_nobody_gets_calls() {
     assert_eq!(pool.call(seconds(60)), None);
     pool.cluster.drain_effects().for_each(drop);
     pool.cluster.none_took(seconds(60));
-    let asks = slots(&pool.cluster).map(|slot| HealthEffect::Ask { slot, at: seconds(60) });
+    let asks = slots(&pool.cluster).map(|slot| HealthEffect::Probe { slot, at: seconds(60) });
     assert_eq!(pool.cluster.drain_effects().collect::<Vec<_>>(), asks.collect::<Vec<_>>());
     assert_eq!(pool.balancer.request(seconds(60), &request(9, Method::Invite, 1)), NodeDecision::NoServer);
 }
@@ -166,7 +166,7 @@ fn a_member_that_ignores_probes_comes_back_by_a_trial() {
     pool.cluster.unreachable(seconds(1), Slot(1));
     pool.heed(seconds(1));
     for second in 2..60 {
-        assert_ne!(pool.call(seconds(second)), Some(Slot(1)), "its port is closed");
+        assert_ne!(pool.call(seconds(second)), Some(Slot(1)), "the port of the member is closed");
     }
     pool.cluster.probed(seconds(60), Slot(1), false);
     pool.heed(seconds(60));
@@ -179,7 +179,7 @@ fn a_member_that_ignores_probes_comes_back_by_a_trial() {
 
 /// Cost of a dead member that may only ignore probes: a retransmission of one caller every minute at most.
 #[test]
-fn trials_of_the_dead_are_rare_and_their_callers_go_elsewhere_when_they_repeat() {
+fn trials_of_dead_members_are_rare_and_retransmissions_go_elsewhere() {
     let mut pool = Deaf::new(Box::new(RoundRobin::new(0)), 2);
     pool.alive.remove(&Slot(1));
     (1..3).for_each(|second| pool.cluster.probed(seconds(second), Slot(1), false));
@@ -194,11 +194,11 @@ fn trials_of_the_dead_are_rare_and_their_callers_go_elsewhere_when_they_repeat()
             assert_eq!(moved, NodeDecision::Forward { slot: Slot(0), why: Why::Moved });
         }
     }
-    assert!((5..=14).contains(&unanswered), "{unanswered} in ten minutes");
+    assert!((5..=14).contains(&unanswered), "{unanswered} unanswered trials in ten minutes");
 }
 
 #[test]
-fn one_that_answered_a_probe_gets_no_trial() {
+fn a_member_that_has_answered_probes_gets_no_trial() {
     let mut pool = Deaf::new(Box::new(RoundRobin::new(0)), 2);
     pool.cluster.probed(seconds(1), Slot(1), true);
     (2..4).for_each(|second| pool.cluster.probed(seconds(second), Slot(1), false));
@@ -220,20 +220,20 @@ fn ignoring() -> Deaf {
 }
 
 #[test]
-fn of_one_that_ignores_probes_unanswered_requests_tell_that_it_is_dead() {
+fn for_a_member_that_ignores_probes_unanswered_requests_show_death() {
     let mut pool = ignoring();
     pool.cluster.sign(seconds(20), Sign::NoAnswer { slot: Slot(0), silent: false });
     pool.cluster.sign(seconds(20), Sign::NoAnswer { slot: Slot(0), silent: true });
     pool.cluster.sign(seconds(20), Sign::Answer { slot: Slot(0) });
     pool.cluster.sign(seconds(20), Sign::NoAnswer { slot: Slot(0), silent: true });
-    assert!(pool.cluster.nodes()[0].is_up(), "it answered in between");
+    assert!(pool.cluster.nodes()[0].is_up(), "the member answered a request between the failures");
     pool.cluster.sign(seconds(20), Sign::NoAnswer { slot: Slot(0), silent: true });
     let lost = HealthNews::Lost { slot: Slot(0), cause: HealthCause::RequestsUnanswered };
     assert_eq!(news(&mut pool.cluster), [lost]);
 }
 
 #[test]
-fn one_that_answers_probes_again_is_judged_by_them_again() {
+fn a_member_that_answers_probes_again_is_probed_for_its_health() {
     let mut pool = ignoring();
     pool.cluster.probed(seconds(20), Slot(0), true);
     (21..23).for_each(|second| pool.cluster.probed(seconds(second), Slot(0), false));
@@ -241,7 +241,7 @@ fn one_that_answers_probes_again_is_judged_by_them_again() {
 }
 
 #[test]
-fn the_shards_know_from_the_traffic_whether_a_node_is_silent() {
+fn shards_find_silence_of_a_node_in_the_traffic() {
     let mut balancer = balancer(Box::new(RoundRobin::new(0)), &[1.0, 1.0]);
     for call in 0..2 {
         balancer.request(seconds(1), &request(call, Method::Invite, 1));
@@ -255,13 +255,13 @@ fn the_shards_know_from_the_traffic_whether_a_node_is_silent() {
 
 /// Datagrams in flight when the process ended.
 #[test]
-fn late_answers_of_a_process_that_is_gone_are_no_life() {
+fn late_answers_of_an_ended_process_do_not_show_life() {
     let mut cluster = pool(1);
     cluster.unreachable(seconds(1), Slot(0));
     cluster.sign(Instant::from_millis(1_200), Sign::Answer { slot: Slot(0) });
     assert_eq!(health(&cluster), [Health::Closed]);
-    let asks = cluster.drain_effects().any(|effect| matches!(effect, HealthEffect::Ask { .. }));
-    assert!(asks, "a probe tells");
+    let asks = cluster.drain_effects().any(|effect| matches!(effect, HealthEffect::Probe { .. }));
+    assert!(asks, "a probe is sent");
     cluster.sign(seconds(5), Sign::Answer { slot: Slot(0) });
     assert_eq!(health(&cluster), [Health::Up]);
 }
@@ -277,13 +277,17 @@ fn the_operator_brings_a_member_back() {
     slots(&cluster).for_each(|slot| cluster.raise(seconds(5), slot));
     assert!(cluster.nodes().iter().all(|node| node.refusal(seconds(5), 0).is_none()));
     balancer.set_nodes(cluster.nodes());
-    assert_eq!(balancer.nodes()[1].refusal(seconds(5), 0), None, "a shard that knows of the rest");
+    assert_eq!(
+        balancer.nodes()[1].refusal(seconds(5), 0),
+        None,
+        "the pause ends in a shard that knows of it"
+    );
     assert_eq!(news(&mut cluster), [HealthNews::Back { slot: Slot(0), cause: HealthCause::Operator }]);
 }
 
 /// A 503 to probes says that the member wants no calls. Its responses to existing requests do not change that.
 #[test]
-fn a_member_that_refuses_probes_is_not_excused_by_its_answers_to_requests() {
+fn answers_to_requests_do_not_bring_back_a_member_that_refuses_probes() {
     let (mut cluster, slot) = (pool(2), Slot(0));
     let refuse = |cluster: &mut Cluster, s| cluster.refused(seconds(s), slot, seconds(s + 2), false);
     refuse(&mut cluster, 1);

@@ -10,7 +10,7 @@ use wire::Method;
 
 const PARTIES: u64 = 5;
 
-/// A message in the call of one party.
+/// A message in the call of one initiator.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Request { party: u64, method: Method, cseq: u32, branch: u32, in_dialog: bool, by_callee: bool },
@@ -107,7 +107,7 @@ fn invite(from: u64) -> RequestFacts<'static> {
 
 /// Some clients change their tag for a REGISTER with credentials. It must go to the node that sent the challenge.
 #[test]
-fn what_begins_no_call_finds_its_node_with_another_tag() {
+fn a_register_with_another_tag_finds_its_node() {
     let mut bed = Bed::new(|_| 0);
     let register = |from, cseq| RequestFacts {
         tags: Tags { from: tag(from), to: 0 },
@@ -131,7 +131,7 @@ fn what_begins_no_call_finds_its_node_with_another_tag() {
 /// A stranger who has seen the tags of a call starts one with the callee's tag. Requests of the callee still belong to
 /// the first call.
 #[test]
-fn a_call_begun_with_the_tag_of_a_callee_does_not_take_his_place() {
+fn a_call_started_with_the_tag_of_a_callee_is_another_call() {
     let mut bed = Bed::new(|_| 0);
     let balancer = &mut bed.balancer;
     balancer.request(Instant::ZERO, &invite(0));
@@ -145,7 +145,8 @@ fn a_call_begun_with_the_tag_of_a_callee_does_not_take_his_place() {
     let answer =
         Response { direction: Direction::FromPool, tags: bye.tags, ..response(1, Method::Bye, 9, 200) };
     balancer.response(Instant::ZERO, &answer);
-    let session = balancer.session(key(1).begun_by(tag(0))).expect("it is kept for a while");
+    let session =
+        balancer.session(key(1).with_initiator(tag(0))).expect("the ended session is kept for a while");
     assert_eq!((session.state, session.is_call), (SessionState::Expired, false));
     assert_eq!(loads(balancer).iter().map(|load| load.calls).sum::<u32>(), 1);
     assert_eq!(balancer.audit(), Ok(()));

@@ -17,9 +17,9 @@ fn full(policy: Box<dyn Policy>) -> Balancer {
     balancer
 }
 
-/// A registrar at its limit of calls still takes registrations, messages and other requests that are no calls.
+/// A registrar at its limit of calls still takes registrations, messages and other requests that start no call.
 #[test]
-fn a_node_full_of_calls_takes_what_is_no_call() {
+fn a_node_full_of_calls_takes_other_requests() {
     for policy in policies() {
         let mut balancer = full(policy);
         let others =

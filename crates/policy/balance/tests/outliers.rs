@@ -68,7 +68,7 @@ impl Pool {
         self.news.extend(heed(now, &mut self.balancer, &mut self.cluster));
         assert_eq!(self.balancer.audit(), Ok(()));
         let members = self.cluster.nodes().len();
-        assert!(2 * self.ejected(now) <= members, "at most half");
+        assert!(2 * self.ejected(now) <= members, "at most half of the members are ejected");
     }
 
     fn ejected(&self, now: Instant) -> usize {
@@ -87,7 +87,7 @@ fn no_ejection() -> HealthSettings {
 const ONE_FAILS: [(u16, Duration); 4] = [(200, A_SECOND), (500, AT_ONCE), (200, A_SECOND), (200, A_SECOND)];
 
 #[test]
-fn one_that_fails_at_once_gets_few_calls_under_every_policy() {
+fn a_member_that_fails_at_once_gets_few_calls_under_every_policy() {
     for policy in policies() {
         let name = policy.name();
         let mut pool = Pool::new(policy, &ONE_FAILS, HealthSettings::default());
@@ -111,7 +111,7 @@ fn a_failed_invite_keeps_its_work_as_long_as_one_that_succeeds() {
         let end = Instant::from_millis(200_000);
         while pool.balancer.expire(end) > 0 {}
         let load = pool.balancer.load(Slot(1)).own;
-        assert_eq!(load, Load::default(), "{name}: what was kept has ended");
+        assert_eq!(load, Load::default(), "{name}: the held leases have ended");
     }
 }
 
@@ -133,7 +133,7 @@ fn a_kept_lease_ends_once_when_its_member_dies() {
 }
 
 #[test]
-fn what_every_member_gives_is_no_sign() {
+fn failures_of_every_member_eject_none() {
     for (status, rings) in [(404, false), (486, true), (500, false), (504, true)] {
         let members = [(status, AT_ONCE); 4];
         let mut pool = Pool::new(Box::new(RoundRobin::new(0)), &members, HealthSettings::default());
@@ -143,9 +143,9 @@ fn what_every_member_gives_is_no_sign() {
     }
 }
 
-/// Not a server failure, but only one member gives it.
+/// Not a server failure, but only one member sends this response.
 #[test]
-fn one_that_refuses_far_more_than_the_others_is_ejected_too() {
+fn a_member_that_refuses_far_more_than_the_others_is_ejected() {
     let members = [(200, A_SECOND), (404, A_SECOND), (200, A_SECOND), (200, A_SECOND)];
     let mut pool = Pool::new(Box::new(RoundRobin::new(0)), &members, HealthSettings::default());
     pool.run(0, 20);
@@ -157,7 +157,7 @@ fn one_that_refuses_far_more_than_the_others_is_ejected_too() {
 }
 
 #[test]
-fn ejections_grow_while_it_fails_and_begin_anew_once_it_works() {
+fn ejections_grow_while_a_member_fails_and_are_short_again_after_recovery() {
     let settings = HealthSettings { slow_start: Duration::ZERO, ..HealthSettings::default() };
     let mut pool = Pool::new(Box::new(RoundRobin::new(0)), &ONE_FAILS, settings);
     let lengths = |pool: &Pool| {
@@ -178,13 +178,13 @@ fn ejections_grow_while_it_fails_and_begin_anew_once_it_works() {
     pool.members[1].0 = 500;
     pool.run(120, 125);
     let last = lengths(&pool).pop().unwrap().saturating_since(Instant::from_millis(120_000)).as_secs();
-    assert!(last >= 40, "{last} s: still in a row");
+    assert!(last >= 40, "{last} s: the ejections are in a row");
     pool.members[1].0 = 200;
     pool.run(125, 400);
     pool.members[1].0 = 500;
     pool.run(400, 410);
     let last = lengths(&pool).pop().unwrap().saturating_since(Instant::from_millis(400_000)).as_secs();
-    assert!((10..13).contains(&last), "{last} s: the first one again");
+    assert!((10..13).contains(&last), "{last} s: the length of a first ejection");
 }
 
 #[test]
@@ -201,11 +201,11 @@ fn at_most_half_are_ejected_and_never_the_last() {
     lone.cluster.drain(Slot(1), true);
     lone.balancer.set_nodes(lone.cluster.nodes());
     lone.run(0, 30);
-    assert_eq!(lone.news, [], "there is no other");
+    assert_eq!(lone.news, [], "there is no other member");
 }
 
 #[test]
-fn an_ejected_member_gets_calls_where_no_other_takes_any() {
+fn an_ejected_member_gets_calls_if_no_other_takes_any() {
     let mut pool = Pool::new(Box::new(Tlwl::new(0)), &ONE_FAILS, HealthSettings::default());
     pool.run(0, 3);
     let now = Instant::from_millis(3_000);
@@ -217,5 +217,5 @@ fn an_ejected_member_gets_calls_where_no_other_takes_any() {
     assert_eq!(slot_of(pool.balancer.request(now, &request(9_000, Method::Invite, 1))), Slot(1));
     pool.cluster.raise(now, Slot(1));
     pool.heed(now);
-    assert_eq!(pool.balancer.nodes()[1].refusal(now, 0), None, "the operator knows better");
+    assert_eq!(pool.balancer.nodes()[1].refusal(now, 0), None, "the operator overrides the ejection");
 }

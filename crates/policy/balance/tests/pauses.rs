@@ -13,7 +13,7 @@ fn new_call(balancer: &mut Balancer, at: u64, call: u64) -> NodeDecision {
 }
 
 #[test]
-fn new_calls_go_elsewhere_at_once_and_the_cluster_is_told() {
+fn new_calls_go_elsewhere_at_once_and_the_cluster_gets_a_sign() {
     for asked in [true, false] {
         let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
         balancer.pause(seconds(1), Slot(0), seconds(10), asked);
@@ -23,14 +23,14 @@ fn new_calls_go_elsewhere_at_once_and_the_cluster_is_told() {
         let sign = Sign::Pause { slot: Slot(0), until: seconds(10), asked };
         assert_eq!(balancer.drain_signs().collect::<Vec<_>>(), [sign]);
         balancer.pause(seconds(1), Slot(0), seconds(10), asked);
-        assert_eq!(balancer.drain_signs().count(), 0, "the same again is no news");
+        assert_eq!(balancer.drain_signs().count(), 0, "a repeated 503 gives no sign");
         assert_eq!(slot_of(new_call(&mut balancer, 10, 9)), Slot(0));
     }
 }
 
 /// A gateway that forwards a 503 of one destination must not disable the pool.
 #[test]
-fn when_all_rest_those_that_did_not_ask_for_it_get_the_calls() {
+fn if_all_pause_members_that_did_not_request_it_get_the_calls() {
     for policy in policies() {
         let mut balancer = balancer(policy, &[1.0; 3]);
         balancer.pause(seconds(1), Slot(0), seconds(10), true);
@@ -40,14 +40,14 @@ fn when_all_rest_those_that_did_not_ask_for_it_get_the_calls() {
         assert_eq!(used, BTreeSet::from([Slot(1), Slot(2)]), "{}", balancer.policy_name(PoolId::default()));
         balancer.pause(seconds(1), Slot(1), seconds(5), true);
         balancer.pause(seconds(1), Slot(2), seconds(20), true);
-        assert_eq!(new_call(&mut balancer, 2, 50), NodeDecision::NoServer, "Retry-After is kept to");
-        assert_eq!(slot_of(new_call(&mut balancer, 5, 51)), Slot(1), "and over when it said");
+        assert_eq!(new_call(&mut balancer, 2, 50), NodeDecision::NoServer, "a requested pause is respected");
+        assert_eq!(slot_of(new_call(&mut balancer, 5, 51)), Slot(1), "the requested pause ends in time");
     }
 }
 
 /// Four members that all ask for ten minutes: no call is refused for that long.
 #[test]
-fn a_rest_is_no_longer_than_the_operator_allows() {
+fn a_pause_is_limited_by_the_configuration() {
     let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 4]);
     let mut cluster = cluster(&[1.0; 4]);
     for slot in (0..4).map(Slot) {
@@ -62,7 +62,7 @@ fn a_rest_is_no_longer_than_the_operator_allows() {
 /// All have asked for a long pause. After a while each gets a call from time to time, and a member that answers takes
 /// calls again.
 #[test]
-fn where_all_rest_for_long_each_gets_a_trial() {
+fn if_all_pause_for_long_each_gets_a_trial() {
     let mut cluster = cluster(&[1.0; 4]);
     let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 4]);
     for slot in (0..4).map(Slot) {
@@ -101,11 +101,11 @@ fn where_all_rest_for_long_each_gets_a_trial() {
     cluster.sign(seconds(50), Sign::Recovered { slot });
     balancer.set_nodes(cluster.nodes());
     let took = (0..20).map(|call| slot_of(new_call(&mut balancer, 50, 2_000 + call)));
-    assert_eq!(took.collect::<BTreeSet<_>>(), BTreeSet::from([slot]), "its rest is over, in all shards");
+    assert_eq!(took.collect::<BTreeSet<_>>(), BTreeSet::from([slot]), "the pause is over in all shards");
 }
 
 #[test]
-fn the_last_resort_takes_no_more_than_it_may() {
+fn the_last_resort_keeps_its_limit_of_calls() {
     let mut cluster = cluster(&[1.0; 2]);
     cluster.set_members(Instant::ZERO, &limited_members(&[1.0; 2], 1));
     cluster.drain(Slot(1), true);
@@ -118,7 +118,7 @@ fn the_last_resort_takes_no_more_than_it_may() {
 
 /// In either order of arrival at the shard: its own observation of the pause, or the news of the death.
 #[test]
-fn a_rest_does_not_outlive_a_death() {
+fn a_pause_does_not_outlive_a_death() {
     let mut cluster = cluster(&[1.0; 2]);
     let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
     for (until, asked) in [(seconds(600), true), (seconds(700), false)] {
@@ -140,7 +140,7 @@ fn a_rest_does_not_outlive_a_death() {
 
 /// The first 503 to a probe keeps new calls away, long before the node counts as dead.
 #[test]
-fn a_probe_answered_503_is_a_rest_at_once() {
+fn a_probe_answered_503_starts_a_pause_at_once() {
     let settings = HealthSettings { fall: 2, slow_start: Duration::ZERO, ..HealthSettings::default() };
     let mut cluster = Cluster::new(settings);
     cluster.set_members(Instant::ZERO, &members(&[1.0; 2]));
@@ -153,7 +153,7 @@ fn a_probe_answered_503_is_a_rest_at_once() {
         assert_eq!(slot_of(new_call(&mut balancer, 1, call)), Slot(1));
     }
     cluster.refused(seconds(3), Slot(0), seconds(63), true);
-    assert!(!cluster.nodes()[0].is_up(), "it is dead after as many as of silence");
+    assert!(!cluster.nodes()[0].is_up(), "refused probes count like unanswered ones");
     // The process that asked for the pause is alive all the time.
     cluster.probed(seconds(5), Slot(0), true);
     assert_eq!(cluster.nodes()[0].refusal(seconds(62), 0), Some(NodeRefusal::Paused));
@@ -162,7 +162,7 @@ fn a_probe_answered_503_is_a_rest_at_once() {
 
 /// A node that pauses and then falls silent counts as another process when it comes back.
 #[test]
-fn silence_ends_the_rest_that_a_probe_was_asked_for() {
+fn silence_ends_a_pause_requested_in_a_probe_response() {
     let mut cluster = cluster(&[1.0]);
     for closed in [false, true] {
         cluster.refused(seconds(1), Slot(0), seconds(61), true);
@@ -178,7 +178,7 @@ fn silence_ends_the_rest_that_a_probe_was_asked_for() {
 
 /// The members may not support OPTIONS, and without calls would stay dead.
 #[test]
-fn when_all_are_dead_for_their_silence_what_comes_shows_who_lives() {
+fn if_all_are_dead_for_silence_calls_show_which_are_alive() {
     let mut cluster = cluster(&[1.0; 2]);
     for slot in [Slot(0), Slot(1)] {
         cluster.probed(seconds(0), slot, true);
@@ -196,7 +196,7 @@ fn when_all_are_dead_for_their_silence_what_comes_shows_who_lives() {
     cluster.sign(seconds(3), signs[0]);
     balancer.set_nodes(cluster.nodes());
     for call in 2..6 {
-        assert_eq!(slot_of(new_call(&mut balancer, 4, call)), slot, "the other one is still silent");
+        assert_eq!(slot_of(new_call(&mut balancer, 4, call)), slot, "the other member is still silent");
     }
     balancer.audit().unwrap();
 }
@@ -204,7 +204,7 @@ fn when_all_are_dead_for_their_silence_what_comes_shows_who_lives() {
 /// A dead member that asked for a pause and fell silent counts as another process when it is back. The shards are told
 /// that its pause is over, since it may get calls as the last resort.
 #[test]
-fn the_shards_hear_that_the_rest_of_a_dead_member_is_over() {
+fn the_shards_learn_that_the_pause_of_a_dead_member_is_over() {
     let mut cluster = cluster(&[1.0; 2]);
     for _ in 0..2 {
         cluster.refused(seconds(1), Slot(0), seconds(31), true);
@@ -214,7 +214,7 @@ fn the_shards_hear_that_the_rest_of_a_dead_member_is_over() {
     let version = cluster.version();
     cluster.probed(seconds(3), Slot(0), false);
     assert_eq!(cluster.nodes()[0].paused_until, Instant::ZERO);
-    assert!(cluster.version() > version, "without a word nobody reads the nodes again");
+    assert!(cluster.version() > version, "the shards read the nodes again only if the version changes");
 }
 
 /// Sends one new request to a member; if `refused`, it is answered 503 with a Retry-After of a minute.
@@ -225,10 +225,10 @@ fn offer(balancer: &mut Balancer, now: Instant, call: u64, slot: Slot, refused: 
     }
 }
 
-/// A stranger with a request that a member answers 503 must not take the member from other callers. Two shards: lawful
-/// calls are mostly on one, the stranger's on the other.
+/// A request of a stranger that a member answers 503 must not take the member from other callers. There are two shards:
+/// one gets most of the lawful calls, the other the stranger's.
 #[test]
-fn a_503_that_one_caller_provokes_stops_nobody_else() {
+fn a_503_that_one_caller_provokes_affects_no_other_caller() {
     for lawful in [2, 5, 25, 100] {
         let shared = std::sync::Arc::new(CallLimits::default());
         let mut shards = [0, 1].map(|_| balancer(Box::new(Tlwl::new(0)), &[1.0; 2]));
@@ -253,7 +253,7 @@ fn a_503_that_one_caller_provokes_stops_nobody_else() {
 /// A member that starts to refuse everything pauses within some seconds, after half as many 503s as it had new
 /// requests. Requests within its calls do not show that it takes new ones.
 #[test]
-fn who_refuses_half_of_all_is_left_alone() {
+fn a_member_that_refuses_half_of_all_requests_pauses() {
     for each_second in [1, 20] {
         let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
         let mut rests_at = None;
@@ -273,12 +273,12 @@ fn who_refuses_half_of_all_is_left_alone() {
 
 /// Refusals from before the pause no longer count. The next one says something about the present.
 #[test]
-fn after_its_rest_a_member_is_judged_anew() {
+fn after_a_pause_earlier_refusals_do_not_count() {
     let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
     for call in 0..20 {
         offer(&mut balancer, seconds(1), call, Slot(0), true);
     }
-    assert_eq!(balancer.drain_signs().count(), 1, "the first answer of all is one");
+    assert_eq!(balancer.drain_signs().count(), 1, "the first refusal of all requests gives a sign");
     for call in 20..30 {
         offer(&mut balancer, seconds(61), call, Slot(0), false);
     }
@@ -295,7 +295,7 @@ fn after_its_rest_a_member_is_judged_anew() {
 /// A stopping member names the time until its end, and its successor is there much earlier. Probes that were refused or
 /// unanswered are answered again.
 #[test]
-fn an_answer_after_a_new_start_ends_the_rest() {
+fn an_answer_after_a_restart_ends_the_pause() {
     for (regular, refuses) in [(true, true), (true, false), (false, true), (false, false)] {
         let settings = HealthSettings { regular, fall: 9, ..HealthSettings::default() };
         let mut cluster = Cluster::new(settings);
@@ -306,11 +306,11 @@ fn an_answer_after_a_new_start_ends_the_rest() {
         balancer.drain_signs().for_each(|sign| cluster.sign(seconds(1), sign));
         let asked = |cluster: &mut Cluster| {
             cluster.drain_effects().find_map(|effect| match effect {
-                HealthEffect::Ask { slot: Slot(0), at } => Some(at),
+                HealthEffect::Probe { slot: Slot(0), at } => Some(at),
                 _ => None,
             })
         };
-        assert_eq!(asked(&mut cluster), Some(seconds(1)), "a rest begins with a probe");
+        assert_eq!(asked(&mut cluster), Some(seconds(1)), "a pause starts with a probe");
         for second in 2..5 {
             if refuses && second < 4 {
                 cluster.refused(seconds(second), Slot(0), seconds(31), true);
@@ -318,15 +318,23 @@ fn an_answer_after_a_new_start_ends_the_rest() {
                 cluster.probed(seconds(second), Slot(0), second == 2);
             }
             if !regular {
-                assert_eq!(asked(&mut cluster), Some(seconds(second + 1)), "it is asked every second");
+                assert_eq!(asked(&mut cluster), Some(seconds(second + 1)), "a probe is sent every second");
             }
         }
         cluster.probed(seconds(6), Slot(0), true);
-        assert_eq!(cluster.nodes()[0].refusal(seconds(6), 0), Some(NodeRefusal::Paused), "one may be chance");
+        assert_eq!(
+            cluster.nodes()[0].refusal(seconds(6), 0),
+            Some(NodeRefusal::Paused),
+            "one answered probe may be chance"
+        );
         cluster.probed(seconds(7), Slot(0), true);
         assert_eq!(cluster.nodes()[0].refusal(seconds(7), 0), None, "{regular} {refuses}");
         balancer.set_nodes(cluster.nodes());
-        assert_eq!(balancer.nodes()[0].refusal(seconds(7), 0), None, "the shards know");
+        assert_eq!(
+            balancer.nodes()[0].refusal(seconds(7), 0),
+            None,
+            "the shards know that the pause is over"
+        );
         let is_news = |effect| effect == HealthEffect::Note(HealthNews::Recovered { slot: Slot(0) });
         assert!(cluster.drain_effects().any(is_news));
     }
@@ -334,7 +342,7 @@ fn an_answer_after_a_new_start_ends_the_rest() {
 
 /// Many servers answer OPTIONS whatever they do with calls.
 #[test]
-fn who_answers_every_probe_keeps_the_rest_that_it_asked_for() {
+fn a_member_that_answers_every_probe_keeps_its_requested_pause() {
     for regular in [true, false] {
         let mut cluster = Cluster::new(HealthSettings { regular, ..HealthSettings::default() });
         cluster.set_members(Instant::ZERO, &members(&[1.0; 2]));

@@ -56,7 +56,7 @@ fn max_calls_holds_in_a_burst_on_two_shards() {
         }
         assert!(
             decisions[..20].iter().all(|d| matches!(d, NodeDecision::Forward { .. })),
-            "none below the limit"
+            "no node is below the limit"
         );
         assert!(decisions[20..].iter().all(|&d| d == NodeDecision::NoServer));
         // A place that becomes free on one shard can be used by the other.
@@ -75,7 +75,7 @@ fn max_calls_holds_in_a_burst_on_two_shards() {
 
 /// The old process keeps its calls when a new one takes over.
 #[test]
-fn calls_of_another_process_take_places_of_their_own() {
+fn calls_of_another_process_take_places_as_well() {
     let (mut shards, call_limits) = sharing(limited(10).nodes());
     for slot in [0, 1].map(Slot) {
         call_limits.set_elsewhere(slot, 7);
@@ -114,12 +114,12 @@ impl Policy for Slow {
     }
 
     fn clone_box(&self) -> Box<dyn Policy> {
-        unreachable!("nobody asks what would be")
+        unreachable!("`explain` is not called")
     }
 }
 
 #[test]
-fn max_calls_holds_where_another_shard_takes_the_last_place_between_choice_and_booking() {
+fn max_calls_holds_if_another_shard_takes_the_last_place_after_the_choice() {
     let nodes = limited(10);
     let ([mut one, other], call_limits) = sharing(nodes.nodes());
     one.set_pools(vec![Pool::of_all(Box::new(Slow { other, calls: 0 }))]);

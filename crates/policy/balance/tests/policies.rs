@@ -41,7 +41,7 @@ fn round_robin_is_smooth() {
 }
 
 #[test]
-fn equal_loads_are_taken_in_turn() {
+fn nodes_with_equal_loads_take_turns() {
     for policy in [Box::new(Cjsq::new(0)) as Box<dyn Policy>, Box::new(Tjsq::new(0)), Box::new(Tlwl::new(0))]
     {
         let mut balancer = balancer(policy, &[1.0; 4]);
@@ -104,7 +104,7 @@ fn calls_that_overlap_at_random_spread_evenly() {
 }
 
 #[test]
-fn a_node_that_was_left_out_does_not_come_back_to_a_burst() {
+fn a_node_that_was_left_out_gets_no_burst_when_it_is_back() {
     let mut balancer = balancer(Box::new(RoundRobin::new(0)), &[1.0; 3]);
     let mut cluster = cluster(&[1.0; 3]);
     cluster.drain(Slot(2), true);
@@ -142,11 +142,11 @@ fn hash_moves_only_the_calls_of_the_member_that_leaves() {
         was.iter().zip(&is).filter(|(was, is)| **was != 2 && was != is).count()
     };
     assert_eq!(moved(|| Box::new(Hash)), 0, "minimal disruption");
-    assert!(moved(|| Box::new(FnvHash)) > 5_000, "the paper's scheme moves most of them");
+    assert!(moved(|| Box::new(FnvHash)) > 5_000, "the paper's scheme moves most of the calls");
 }
 
 #[test]
-fn hash_is_the_same_on_every_shard_and_whatever_the_order_of_the_members() {
+fn hash_is_the_same_on_every_shard_and_for_any_order_of_members() {
     let mut one = balancer(Box::new(Hash), &[1.0; 5]);
     let mut reversed = Cluster::new(HealthSettings {
         fall: 1,
@@ -166,7 +166,7 @@ fn hash_is_the_same_on_every_shard_and_whatever_the_order_of_the_members() {
 }
 
 #[test]
-fn tlwl_sees_the_invite_that_tjsq_takes_for_a_bye() {
+fn tlwl_distinguishes_an_invite_from_a_bye_and_tjsq_does_not() {
     // One node has an open INVITE, the other a BYE: equal for TJSQ, 1.75 to 1 for TLWL.
     let choice = |policy, bye: u64| {
         let mut balancer = balancer(policy, &[1.0, 1.0]);
@@ -176,9 +176,9 @@ fn tlwl_sees_the_invite_that_tjsq_takes_for_a_bye() {
         assign(&mut balancer, 2..3)[0]
     };
     let tjsq = [0, 1].map(|bye| choice(Box::new(Tjsq::new(0)), bye));
-    assert_eq!(tjsq[0], tjsq[1], "whose turn it is, whoever has the BYE");
+    assert_eq!(tjsq[0], tjsq[1], "TJSQ takes turns, whichever node has the BYE");
     let tlwl = [0, 1].map(|bye| choice(Box::new(Tlwl::new(0)), bye));
-    assert_eq!(tlwl, [0, 1], "the one with the BYE");
+    assert_eq!(tlwl, [0, 1], "TLWL chooses the node with the BYE");
 }
 
 #[test]
@@ -189,7 +189,11 @@ fn rwma_follows_response_times() {
         let after = Instant::from_millis(if slot == 0 { 80 } else { 20 });
         balancer.response(after, &response(call, Method::Invite, 1, 200));
     }
-    assert_eq!(assign(&mut balancer, 10..14), [1; 4], "its flaw: it does not see the calls it just assigned");
+    assert_eq!(
+        assign(&mut balancer, 10..14),
+        [1; 4],
+        "a flaw of the policy: it does not see calls that it just assigned"
+    );
 }
 
 /// Imbalance of shards that learn each other's load only every `late` calls.
@@ -235,7 +239,7 @@ fn imbalance(shards: usize, late: usize) -> u32 {
 }
 
 #[test]
-fn shards_that_hear_of_each_other_late_do_not_herd() {
+fn shards_with_late_reports_of_each_other_do_not_herd() {
     let alone = imbalance(1, 1);
     assert!(alone <= 8, "alone: {alone} calls apart");
     // 400 calls on 8 nodes are 50 each. With news a batch (64 calls) late, herding would put 64 on one node.

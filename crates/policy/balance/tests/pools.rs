@@ -37,7 +37,7 @@ fn each_pool_has_its_own_settings() {
 }
 
 #[test]
-fn a_pool_without_a_living_member_is_told_of_whatever_the_others_do() {
+fn a_pool_without_a_live_member_is_reported_independently_of_other_pools() {
     let mut cluster = cluster([plain(), plain()]);
     cluster.probed(seconds(1), Slot(2), false);
     cluster.probed(seconds(1), Slot(3), false);
@@ -51,7 +51,7 @@ fn a_pool_without_a_living_member_is_told_of_whatever_the_others_do() {
 }
 
 #[test]
-fn who_fails_is_compared_with_its_own_pool() {
+fn a_failing_member_is_compared_with_its_own_pool() {
     let failing = OutcomeTally { ended: 100, failed: 100, ..OutcomeTally::default() };
     let sound = OutcomeTally { ended: 100, ..OutcomeTally::default() };
     let settings = HealthSettings::default();
@@ -66,7 +66,7 @@ fn who_fails_is_compared_with_its_own_pool() {
         }
         (0..4).filter(|&slot: &usize| cluster.nodes()[slot].is_ejected(later)).collect::<Vec<_>>()
     };
-    // If a whole pool fails, for example a carrier without a route, that is no sign.
+    // If a whole pool fails, for example a carrier without a route, no member is an outlier.
     assert_eq!(judge([failing, failing, sound, sound]), [0; 0]);
     assert_eq!(judge([sound, sound, failing, sound]), [2]);
 }

@@ -54,10 +54,10 @@ fn until_refused(balancer: &mut Balancer, service: u64) -> (Instant, Vec<u64>) {
 }
 
 #[test]
-fn a_member_that_answers_late_gets_no_more_new_calls_and_all_else() {
+fn a_member_that_answers_late_gets_no_new_calls_but_all_other_requests() {
     let mut balancer = balancer(1, LAW, |member| member);
     let (now, open) = until_refused(&mut balancer, 10);
-    assert!(now < Instant::from_millis(21_000), "within a second, {now:?}");
+    assert!(now < Instant::from_millis(21_000), "the refusal comes within a second: {now:?}");
     let room = balancer.room(now, Slot(0)).unwrap();
     assert!(room.limit.is_some_and(|limit| limit >= 2 && limit <= room.open), "{room:?}");
     let call = request(90_000, Method::Invite, 1);
@@ -84,7 +84,7 @@ fn a_member_that_answers_late_gets_no_more_new_calls_and_all_else() {
     });
     let limit = room.limit.unwrap();
     assert_eq!(passes.count() as u32, (2 * limit).saturating_sub(room.open), "{room:?}");
-    // Once it has answered, it takes calls again.
+    // A member that has answered takes calls again.
     let mut later = now;
     for call in open {
         later += Duration::from_millis(10);
@@ -96,7 +96,7 @@ fn a_member_that_answers_late_gets_no_more_new_calls_and_all_else() {
 }
 
 #[test]
-fn credentials_follow_to_a_member_at_its_limit() {
+fn credentials_go_to_a_member_at_its_limit() {
     let mut balancer = balancer(1, LAW, |member| member);
     let challenged = request(80_000, Method::Invite, 1);
     slot_of(balancer.request(Instant::from_millis(1), &challenged));
@@ -122,13 +122,17 @@ fn max_rate_bounds_calls_a_second_and_nothing_else() {
 }
 
 #[test]
-fn a_request_that_a_limit_keeps_away_is_counted_once() {
+fn a_request_held_back_by_a_limit_is_counted_once() {
     let mut balancer = balancer(1, None, |member| ClusterMember { max_rate: 2, ..member });
     let now = Instant::from_millis(1);
     slot_of(balancer.request(now, &request(1, Method::Invite, 1)));
-    assert_eq!(balancer.stats(Slot(0)).held_back, [0, 0], "it has reached its limit by this call");
+    assert_eq!(
+        balancer.stats(Slot(0)).held_back,
+        [0, 0],
+        "a member that reaches its limit by this call is not counted"
+    );
     let second = request(2, Method::Invite, 1);
-    // The member with room in a queue has none now, so the others are asked.
+    // The member that had room in a queue has none now, so the other members are tried.
     assert_eq!(balancer.request_to(now, &second, Slot(0)), NodeDecision::AtLimit(NodeRefusal::Rate));
     assert_eq!(balancer.request(now, &second), NodeDecision::AtLimit(NodeRefusal::Rate));
     assert_eq!(balancer.stats(Slot(0)).held_back, [0, 1]);
@@ -199,14 +203,14 @@ fn max_rate_counts_once_over_a_reload_and_not_for_another_member() {
     shards[0].set_nodes(cluster.nodes());
     let first = (10_000..10_003).map(|n| shards[0].request(now, &request(n, Method::Invite, 1)));
     assert_eq!(first.filter(|decision| is_sent(*decision)).count(), 3);
-    // The others take over the reload later: its calls count for them too.
+    // The other shards take over the reload later: calls of the first shard count for them too.
     shards[1..].iter_mut().for_each(|shard| shard.set_nodes(cluster.nodes()));
     assert_eq!(sent(&mut shards), 2);
 }
 
 /// Calls for a busy member do not go to one that is dead or pauses.
 #[test]
-fn what_a_busy_member_cannot_do_is_not_given_to_a_dead_one() {
+fn calls_of_a_busy_member_do_not_go_to_a_dead_one() {
     let mut cluster = cluster(&[1.0; 2]);
     let members: Vec<_> =
         members(&[1.0; 2]).into_iter().map(|member| ClusterMember { max_rate: 2, ..member }).collect();
@@ -227,7 +231,7 @@ fn what_a_busy_member_cannot_do_is_not_given_to_a_dead_one() {
 
 /// Members that come back together each start with a low limit, whatever load waits.
 #[test]
-fn none_is_flooded_when_all_come_back() {
+fn no_member_is_flooded_when_all_come_back() {
     let mut cluster = cluster(&[1.0; 2]);
     let mut balancer = Balancer::new(SessionSettings::default(), Box::new(Tlwl::new(0)));
     balancer.set_pools(vec![Pool::new(Box::new(Tlwl::new(0)), Members::All, LAW)]);
@@ -247,7 +251,7 @@ fn none_is_flooded_when_all_come_back() {
 
 /// A response within a dialog shows that a member is back before any probe does.
 #[test]
-fn a_member_that_is_back_by_its_own_answer_begins_with_little() {
+fn a_member_that_is_back_by_its_own_answer_starts_with_a_low_limit() {
     let mut cluster = cluster(&[1.0]);
     let mut balancer = Balancer::new(SessionSettings::default(), Box::new(Tlwl::new(0)));
     balancer.set_pools(vec![Pool::new(Box::new(Tlwl::new(0)), Members::All, LAW)]);
@@ -265,7 +269,7 @@ fn a_member_that_is_back_by_its_own_answer_begins_with_little() {
 
 /// A working member has sent 100; the later 503 is about a trunk or a callee.
 #[test]
-fn only_a_503_that_comes_first_is_the_members_own() {
+fn only_a_503_as_the_first_response_counts_against_the_member() {
     for (provisional, is_limited) in [(None, true), (Some(100), false), (Some(183), false)] {
         let mut balancer = balancer(1, LAW, |member| member);
         for call in 0..400 {
@@ -283,7 +287,7 @@ fn only_a_503_that_comes_first_is_the_members_own() {
 
 /// Balancers of several processes measure members at the same times of day.
 #[test]
-fn members_are_measured_by_the_time_of_day() {
+fn members_are_measured_at_set_times_of_day() {
     for (epoch, due) in [(0, 4_000), (1_500, 2_500)] {
         let mut balancer = Balancer::new(SessionSettings::default(), Box::new(Tlwl::new(0)));
         balancer.set_epoch(Duration::from_millis(epoch));

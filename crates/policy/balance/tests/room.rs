@@ -34,7 +34,7 @@ fn has(balancer: &Balancer, call: u64) -> bool {
 }
 
 #[test]
-fn ended_sessions_go_first_then_unanswered_ones_the_oldest_of_each() {
+fn ended_sessions_are_evicted_first_then_unanswered_ones_oldest_first() {
     let mut balancer = full(&SessionSettings::default());
     for n in 0..MOST as u64 {
         let statuses: &[u16] = match n % 5 {
@@ -70,7 +70,7 @@ fn ended_sessions_go_first_then_unanswered_ones_the_oldest_of_each() {
 
 /// Calls that the full table does not hold: their requests must still be forwarded.
 #[test]
-fn what_is_in_a_dialog_goes_on_without_room() {
+fn requests_within_dialogs_are_forwarded_without_room() {
     let mut balancer = full(&SessionSettings::default());
     for n in 0..MOST as u64 {
         call(&mut balancer, at(0), n, &[200]);
@@ -132,7 +132,7 @@ fn transactions_are_bounded_with_the_sessions() {
             balancer.request(at(n), &request(n, Method::Options, cseq));
             // Each session has at least one.
             assert!(balancer.open_transactions() <= MOST + 20);
-            assert!(has(&balancer, n), "its own session is not evicted for it");
+            assert!(has(&balancer, n), "the session of the request is not evicted for it");
         }
     }
     assert_eq!(balancer.audit(), Ok(()));
@@ -140,7 +140,7 @@ fn transactions_are_bounded_with_the_sessions() {
 
 /// A lower limit after a reload is soon reached.
 #[test]
-fn a_lower_limit_is_reached_two_for_one() {
+fn a_lowered_limit_is_reached_by_evicting_two_for_one() {
     let mut balancer = full(&SessionSettings::default());
     for n in 0..MOST as u64 {
         call(&mut balancer, at(n), n, &[]);

@@ -306,7 +306,7 @@ fn ask(bed: &mut Bed, call: u64, facts: &RequestFacts<'_>) {
     let (foretold, verdicts) = balancer.explain(now, facts);
     let loads: Vec<_> = (0..NODES).map(|slot| balancer.load(Slot(slot)).own).collect();
     let decision = balancer.request(now, facts);
-    assert_eq!(foretold, decision, "explain tells what request does");
+    assert_eq!(foretold, decision, "`explain` predicts the decision of `request`");
     assert_room(balancer, count, &others, decision);
     if let NodeDecision::AtLimit(by) = decision {
         let has_limit = |verdict: &CandidateVerdict| verdict.refusal.is_some_and(NodeRefusal::is_of_load);
@@ -383,7 +383,7 @@ fn apply(bed: &mut Bed, step: &Step) {
             direction: direction(from_pool),
             pinned: pinned.map(Slot),
             by_token,
-            begun_by_peer: by_token && from_pool,
+            started_by_peer: by_token && from_pool,
             branch,
             tags,
             has_priority: call % 4 == 3,

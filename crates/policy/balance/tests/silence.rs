@@ -60,13 +60,13 @@ impl Bed {
 }
 
 #[test]
-fn calls_outlive_a_silence_and_fill_the_member_when_it_is_back() {
+fn calls_outlast_a_silence_and_count_when_the_member_is_back() {
     let mut bed = Bed::full();
     bed.probed(3, false);
-    assert_eq!(bed.load(), (5, 0), "only what it has not answered is lost");
+    assert_eq!(bed.load(), (5, 0), "only unanswered transactions are lost");
     bed.probed(9, true);
     assert_eq!(bed.load(), (5, 0));
-    assert_eq!(bed.call(seconds(9), 100), NodeDecision::NoServer, "it has as many calls as it may have");
+    assert_eq!(bed.call(seconds(9), 100), NodeDecision::NoServer, "the member has its most calls");
     bed.ask(seconds(10), 0, Method::Info, 200);
     bed.ask(seconds(10), 1, Method::Bye, 200);
     assert_eq!(bed.load(), (4, 0));
@@ -105,12 +105,12 @@ fn sessions_end_with_calls_that_are_lost() {
     bed.cluster.unreachable(seconds(3), SLOT);
     bed.heed(seconds(3));
     assert!(bed.balancer.deadline().is_some_and(|deadline| deadline <= seconds(3)));
-    assert!((1..3_000).contains(&bed.balancer.expire(seconds(3))), "so many at once hold up no traffic");
+    assert!((1..3_000).contains(&bed.balancer.expire(seconds(3))), "the work of one call is bounded");
     while bed.balancer.deadline().is_some_and(|deadline| deadline <= seconds(3)) {
         bed.balancer.expire(seconds(3));
     }
     assert_eq!(bed.balancer.counts(), TableCounts { active: 0, expired: 3_000 });
-    // A party that is still there continues, and its call counts again after a confirming message.
+    // A party that still takes part continues the call, and the call counts again after a confirming message.
     bed.ask(seconds(4), 7, Method::Invite, 200);
     bed.balancer.request(
         seconds(4),
@@ -141,7 +141,7 @@ fn calls_are_lost_after_a_long_silence() {
         bed.ask(seconds(302), 0, Method::Bye, 200);
         assert_eq!(slot_of(bed.call(seconds(302), 100)), SLOT);
         silent_on(&mut bed, 303);
-        assert_eq!(bed.load().0, 1, "the call that it got since stays");
+        assert_eq!(bed.load().0, 1, "the call that the member got since then stays");
         silent_on(&mut bed, 700);
         assert_eq!(bed.load().0, 1);
     }
@@ -158,14 +158,14 @@ fn calls_are_lost_when_the_member_is_back_and_does_not_know_them() {
     bed.ask(seconds(10), 2, Method::Update, 481);
     assert_eq!(bed.load(), (3, 0));
     bed.ask(seconds(10), 3, Method::Info, 481);
-    assert_eq!(bed.load(), (1, 0), "four in a row: only the new call is there");
+    assert_eq!(bed.load(), (1, 0), "after four 481 in a row only the new call counts");
     bed.ask(seconds(11), 4, Method::Bye, 481);
     bed.ask(seconds(11), 100, Method::Bye, 200);
     assert_eq!(bed.load(), (0, 0));
 }
 
 #[test]
-fn one_answer_shows_that_it_has_kept_them() {
+fn one_answer_shows_that_a_member_kept_its_calls() {
     let mut bed = Bed::full();
     bed.probed(3, false);
     bed.probed(9, true);
@@ -181,7 +181,7 @@ fn one_answer_shows_that_it_has_kept_them() {
 
 /// One shard of several may have only calls that ended meanwhile.
 #[test]
-fn an_answer_on_another_shard_shows_it_too() {
+fn an_answer_on_another_shard_shows_that_calls_were_kept() {
     for knows in [true, false] {
         let mut bed = Bed::full();
         bed.probed(3, false);
@@ -196,13 +196,13 @@ fn an_answer_on_another_shard_shows_it_too() {
 
 /// The count of deaths wraps.
 #[test]
-fn calls_count_however_often_their_member_was_silent() {
+fn calls_count_after_any_number_of_silences() {
     let mut bed = Bed::full();
     for _ in 0..40_000 {
         bed.probed(3, false);
         bed.probed(3, true);
     }
-    assert_eq!(bed.load().0, 0, "no call is as old as that");
+    assert_eq!(bed.load().0, 0, "no call survives this number of deaths");
     bed.call(seconds(4), 100);
     assert_eq!(bed.load().0, 1);
     bed.probed(5, false);
@@ -213,7 +213,7 @@ fn calls_count_however_often_their_member_was_silent() {
 }
 
 #[test]
-fn without_a_death_it_is_each_call_for_itself() {
+fn without_a_death_a_481_ends_only_its_call() {
     let mut bed = Bed::full();
     for call in 0..4 {
         bed.ask(seconds(3), call, Method::Info, 481);
@@ -222,14 +222,14 @@ fn without_a_death_it_is_each_call_for_itself() {
 }
 
 #[test]
-fn a_node_that_was_dead_in_the_process_before_is_dead_until_it_answers() {
+fn a_node_that_was_dead_in_the_previous_process_is_dead_until_it_answers() {
     let mut bed = Bed::full();
     bed.cluster.was_dead(seconds(3), SLOT);
-    let asked = HealthEffect::Ask { slot: SLOT, at: seconds(3) };
+    let asked = HealthEffect::Probe { slot: SLOT, at: seconds(3) };
     assert!(bed.cluster.drain_effects().any(|effect| effect == asked), "a probe is sent at once");
     assert!(!bed.cluster.nodes()[0].is_up());
     bed.cluster.was_dead(seconds(3), SLOT);
-    assert_eq!(bed.cluster.nodes()[0].deaths, 1, "it has died once");
+    assert_eq!(bed.cluster.nodes()[0].deaths, 1, "the node has died once");
     bed.probed(4, true);
     bed.probed(5, true);
     assert!(bed.cluster.nodes()[0].is_up());

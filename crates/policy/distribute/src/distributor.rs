@@ -15,8 +15,8 @@ use crate::settings::{DistributionSettings, UtilisationSource};
 pub enum NextHop<N> {
     /// A trusted neighbour that distributes state too.
     Neighbour(N),
-    /// Out of the network: a user agent, a stranger, or a proxy without state distribution. Also used for a call whose
-    /// state this node must keep at any cost: a call that it forks, which needs state (RFC 3261 §16.11).
+    /// Out of the network: a user agent, a stranger, or a proxy without state distribution. Also for a call whose state
+    /// this node must keep at any cost, such as a call that it forks (RFC 3261 §16.11).
     Exit,
 }
 
@@ -29,9 +29,9 @@ pub struct Call<N> {
     pub to: NextHop<N>,
     /// Whether its mark says that an earlier node keeps its state.
     pub kept: bool,
-    /// Hash of the parts of the request that all of its copies share and other requests do not: the identity of its
-    /// transaction (RFC 3261 §17.2.3). The hash must be keyed; otherwise callers could choose the node that keeps their
-    /// state.
+    /// Hash of the parts of the request that all of its copies share and other requests do not. These parts identify
+    /// its transaction (RFC 3261 §17.2.3). The hash must be keyed; otherwise callers could choose the node that keeps
+    /// their state.
     pub key: u64,
 }
 
@@ -67,10 +67,11 @@ const UPSTREAM_MAX: usize = 1_024;
 
 /// A node's part in distributing state.
 ///
-/// Each new call asks [`on_call`](Self::on_call). Each [period](DistributionSettings::period) ends with
+/// [`on_call`](Self::on_call) decides about each new call. Each [period](DistributionSettings::period) ends with
 /// [`on_period`](Self::on_period). [`notice`](Self::notice) creates the notice for an upstream neighbour;
-/// [`on_notice`](Self::on_notice) handles that of a downstream neighbour. `N` identifies a neighbour. The host passes
-/// trusted neighbours only. The first 1,024 upstream neighbours are distinguished; further ones count as clients.
+/// [`on_notice`](Self::on_notice) handles the notice of a downstream neighbour. `N` identifies a neighbour. The host
+/// passes trusted neighbours only. The first 1,024 upstream neighbours are distinguished; further ones count as
+/// clients.
 #[derive(Debug, Clone)]
 pub struct Distributor<N> {
     settings: DistributionSettings,
@@ -78,7 +79,7 @@ pub struct Distributor<N> {
     salt: u64,
     paths: BTreeMap<N, Path>,
     upstream: BTreeMap<N, Upstream<N>>,
-    /// Next hops of calls from clients, which are no neighbours.
+    /// Next hops of calls from clients, which are not neighbours.
     clients: Upstream<N>,
     /// Keys of calls that were forwarded without state.
     open: Recent<u64, ()>,
@@ -103,22 +104,22 @@ struct Path {
     open: u64,
     /// Whether there were such calls in the last period.
     was_used: bool,
-    told: Option<Told>,
+    last_notice: Option<ReceivedNotice>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Told {
+struct ReceivedNotice {
     notice: Notice,
     until: Instant,
 }
 
 impl Path {
     fn new(settings: &DistributionSettings) -> Self {
-        Self { share: Share::first(settings), open: 0, was_used: false, told: None }
+        Self { share: Share::first(settings), open: 0, was_used: false, last_notice: None }
     }
 
-    fn told(&self, now: Instant) -> Option<Notice> {
-        self.told.filter(|told| now < told.until).map(|told| told.notice)
+    fn valid_notice(&self, now: Instant) -> Option<Notice> {
+        self.last_notice.filter(|last| now < last.until).map(|last| last.notice)
     }
 }
 
@@ -180,7 +181,7 @@ impl<N: Ord + Copy> Distributor<N> {
             return StateDecision::PassKept;
         }
         let NextHop::Neighbour(next) = call.to else {
-            // No later node could keep it: this rule ensures that the state of each call is kept at a node.
+            // No later node could keep the state: this rule ensures that the state of each call is kept at one node.
             self.kept += 1;
             return StateDecision::Keep;
         };
@@ -195,7 +196,7 @@ impl<N: Ord + Copy> Distributor<N> {
         StateDecision::PassOpen
     }
 
-    /// Counts a new call that this node must handle regardless of shares, for example because its credentials answer
+    /// Counts a new call that this node must handle regardless of shares. An example is a call whose credentials answer
     /// this node's challenge.
     pub fn on_own_call(&mut self, now: Instant, call: Call<N>) {
         self.note_way(now, call);
@@ -219,7 +220,7 @@ impl<N: Ord + Copy> Distributor<N> {
         Some(StateDecision::PassOpen)
     }
 
-    /// Counts a new call that overload control refused because this node is overloaded, after [`takes`](Self::takes)
+    /// Counts a new call that overload control refused because this node is overloaded, after [`accepted_share`](Self::accepted_share)
     /// had admitted it. `from` as in [`Call`].
     pub fn on_refused(&mut self, from: Option<N>) {
         self.refused += 1;
@@ -231,8 +232,8 @@ impl<N: Ord + Copy> Distributor<N> {
         self.entry_calls[0] += u64::from(from.is_none());
     }
 
-    /// Marked calls count too: a neighbour that keeps all state itself must learn of the room behind this node, or it
-    /// would never send a call without state.
+    /// Marked calls count too. A neighbour that keeps all state itself must learn of the room behind this node;
+    /// otherwise it would never send a call without state.
     fn note_way(&mut self, now: Instant, call: Call<N>) {
         let utilisation = self.utilisation;
         let is_known = |from: &N| self.upstream.len() < UPSTREAM_MAX || self.upstream.contains_key(from);
@@ -251,14 +252,14 @@ impl<N: Ord + Copy> Distributor<N> {
     /// counts again once the last notice has expired, as after a restart of the neighbour.
     pub fn on_notice(&mut self, now: Instant, from: N, notice: Notice) {
         let path = self.paths.entry(from).or_insert_with(|| Path::new(&self.settings));
-        if path.told(now).is_none_or(|told| told.sequence <= notice.sequence) {
-            path.told = Some(Told { notice, until: now + self.settings.validity() });
+        if path.valid_notice(now).is_none_or(|last| last.sequence <= notice.sequence) {
+            path.last_notice = Some(ReceivedNotice { notice, until: now + self.settings.validity() });
         }
     }
 
     /// Whether a notice of a downstream neighbour is still valid.
-    pub fn hears(&self, now: Instant, from: N) -> bool {
-        self.paths.get(&from).is_some_and(|path| path.told(now).is_some())
+    pub fn has_notice(&self, now: Instant, from: N) -> bool {
+        self.paths.get(&from).is_some_and(|path| path.valid_notice(now).is_some())
     }
 
     /// Handles the end of a period of this length, with the processor's utilisation. Call it once in each
@@ -267,8 +268,8 @@ impl<N: Ord + Copy> Distributor<N> {
         self.on_period_of(now, length, utilisation, Moves::default());
     }
 
-    /// Like [`on_period`](Self::on_period), for two functions that a node gives away in turn. `last` is given away once
-    /// no more of this function can be. This function is taken back once all of `last` is.
+    /// Like [`on_period`](Self::on_period), for two functions that a node gives away in turn. `last` is given away only
+    /// after all of this function is. This function is taken back only after all of `last` is.
     pub fn on_period_before(&mut self, last: &mut Self, now: Instant, length: Duration, utilisation: f64) {
         let takes_back = last.keeps_all();
         self.on_period_of(now, length, utilisation, Moves { gives: true, takes_back });
@@ -297,14 +298,14 @@ impl<N: Ord + Copy> Distributor<N> {
             is_between: self.is_between,
         };
         // A path without calls and notices is removed. It starts with a full share when it is used again.
-        self.paths.retain(|_, path| path.open > 0 || path.told(now).is_some());
+        self.paths.retain(|_, path| path.open > 0 || path.valid_notice(now).is_some());
         let before: Vec<Share> = self.paths.values().map(|path| path.share).collect();
         let paths = self.paths.values_mut();
         let mut loads: Vec<PathLoad<'_>> = paths
             .map(|path| {
-                let told = path.told(now);
-                let level = told.map_or(0.0, |notice| notice.level());
-                let throttled = told.is_some_and(|notice| notice.throttled);
+                let notice = path.valid_notice(now);
+                let level = notice.map_or(0.0, |notice| notice.level());
+                let throttled = notice.is_some_and(|notice| notice.throttled);
                 PathLoad { open: rate(path.open), level, throttled, share: &mut path.share }
             })
             .collect();
@@ -319,14 +320,15 @@ impl<N: Ord + Copy> Distributor<N> {
         let validity = self.settings.validity();
         self.upstream.retain(|_, upstream| now.saturating_since(upstream.seen) < validity);
         for upstream in self.upstream.values_mut().chain([&mut self.clients]) {
-            tell(upstream, &self.settings, now, self.utilisation, &self.paths);
+            update_notice(upstream, &self.settings, now, self.utilisation, &self.paths);
         }
-        // Overload control refuses the excess of this node alone, at the same node and cost.
+        // Overload control refuses the excess of this node alone, at this node and at the same cost.
         let ways = &self.clients.last_to;
         let used = self.paths.iter().filter(|(next, path)| path.open > 0 && ways.contains(&Some(**next)));
-        // If a node keeps all state, later nodes may be full by forwarding alone.
-        let level =
-            |path: &Path| path.told(now).filter(|_| path.share.keep >= 1.0).map_or(0.0, |it| it.level());
+        // If all state is kept at this node, later nodes may be full by forwarding alone.
+        let level = |path: &Path| {
+            path.valid_notice(now).filter(|_| path.share.keep >= 1.0).map_or(0.0, |it| it.level())
+        };
         let behind = used.map(|(_, path)| level(path)).reduce(f64::min);
         let has_way_out = behind.is_none_or(|behind| {
             self.settings.law.gives(self.saturation) && !self.clients.throttled && behind < self.settings.high
@@ -343,12 +345,12 @@ impl<N: Ord + Copy> Distributor<N> {
         self.is_between = false;
     }
 
-    /// Notice for an upstream neighbour. `None` for clients: it is not sent, but shows whether all paths of their calls
-    /// are saturated. Put the notice into several responses to the neighbour in each period, or send it alone once a
-    /// period if there are none. It is valid for [`DistributionSettings::validity`].
+    /// Notice for an upstream neighbour. `None` for clients: this notice is not sent, but shows whether all paths of
+    /// their calls are saturated. Put the notice into several responses to the neighbour in each period. Without
+    /// responses, send it alone once a period. It is valid for [`DistributionSettings::validity`].
     pub fn notice(&self, upstream: Option<N>) -> Notice {
-        let told = upstream.map_or(Some(&self.clients), |upstream| self.upstream.get(&upstream));
-        if let Some(it) = told {
+        let known = upstream.map_or(Some(&self.clients), |upstream| self.upstream.get(&upstream));
+        if let Some(it) = known {
             return Notice::new(it.throttled, it.level, it.least, self.sequence);
         }
         // A neighbour without recent calls gets the values of this node alone.
@@ -356,7 +358,7 @@ impl<N: Ord + Copy> Distributor<N> {
         Notice::new(throttled, busy, busy, self.sequence)
     }
 
-    /// Share of the calls to this neighbour arriving without state that get it here.
+    /// Share of the calls to this neighbour that arrive without state and whose state is kept here.
     pub fn keep(&self, next: N) -> f64 {
         self.paths.get(&next).map_or(Share::first(&self.settings).keep, |path| path.share.keep)
     }
@@ -376,15 +378,15 @@ impl<N: Ord + Copy> Distributor<N> {
         self.used().all(|path| path.share.keep >= 1.0)
     }
 
-    /// Whether nothing more can be given away now: all of it is, or the neighbour asks for no more.
+    /// Whether no more state can be given away now: all of it is, or the neighbour asks for no more.
     fn gives_all(&self, now: Instant) -> bool {
-        let is_throttled = |path: &Path| path.told(now).is_some_and(|notice| notice.throttled);
+        let is_throttled = |path: &Path| path.valid_notice(now).is_some_and(|notice| notice.throttled);
         self.used().all(|path| path.share.keep <= 0.0 || is_throttled(path))
     }
 
     /// Share of clients' new calls that this node should accept, from 0 to 1. Below 1 no node on their paths has room,
-    /// and the host refuses the rest. Calls of neighbours must not be refused: they were admitted at their entry.
-    pub fn takes(&self) -> f64 {
+    /// and the host refuses the rest. Calls of neighbours must not be refused, since they were admitted at their entry.
+    pub fn accepted_share(&self) -> f64 {
         self.entry.share
     }
 
@@ -406,10 +408,10 @@ impl<N: Ord + Copy> Distributor<N> {
 
 /// Updates the notice for one upstream neighbour.
 ///
-/// The state of one more call is kept here if the call leaves the network here; otherwise here or at a later node,
-/// whichever is less busy. The level is the worst of the neighbour's paths, since the neighbour cannot choose the path.
-/// The least decides about throttling.
-fn tell<N: Ord + Copy>(
+/// The state of one more call is kept here if the call leaves the network here. Otherwise it is kept here or at a later
+/// node, whichever is less busy. The level is the highest of the neighbour's paths, since the neighbour cannot choose
+/// the path. The least utilisation decides about throttling.
+fn update_notice<N: Ord + Copy>(
     upstream: &mut Upstream<N>,
     settings: &DistributionSettings,
     now: Instant,
@@ -425,8 +427,8 @@ fn tell<N: Ord + Copy>(
             None => utilisation,
             Some(next) => {
                 // Without a valid notice, a neighbour does not count as full.
-                let told = paths.get(next).and_then(|path| path.told(now));
-                let (behind, least_behind) = told.map_or((0.0, 0.0), |it| (it.level(), it.least()));
+                let notice = paths.get(next).and_then(|path| path.valid_notice(now));
+                let (behind, least_behind) = notice.map_or((0.0, 0.0), |it| (it.level(), it.least()));
                 least = least.min(least_behind + AGE);
                 utilisation.min(behind + AGE)
             }

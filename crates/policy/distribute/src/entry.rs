@@ -2,17 +2,19 @@
 //!
 //! An overloaded network loses calls at any full node, after other nodes have worked for them, and clients retransmit
 //! unanswered requests. Only the node where a call enters can refuse it at the cost of one response. Its own overload
-//! control refuses the excess of that node alone. This share handles the excess of later nodes: all of them are busy,
-//! or one is full by forwarding while all state is kept before it.
+//! control refuses the excess of this node alone. The share of this module handles the excess of later nodes: all of
+//! them are busy, or one is full by forwarding while all state is kept before it.
 //!
 //! Once a period, with U the utilisation of the node, or of such a later node:
 //!
 //! `f <- f * target / U`, between a least share and 1, `target = U_high + 0.8 * (1 - U_high)`.
 //!
-//! This is the occupancy algorithm of overload control, with two differences. A utilisation near 1 does not show the
-//! amount of excess, but the refusals of overload control do. So from there on, f falls by the refused share of the
-//! period, and by another twentieth. And f does not fall as long as a later node has room:
-//! [`ShareLaw::Level`](crate::ShareLaw::Level) gives state away instead.
+//! This is the occupancy algorithm of overload control, with two differences.
+//!
+//! - A utilisation near 1 does not show the amount of excess, but the refusals of overload control do. So near 1, f
+//!   falls by the refused share of the period, and by another twentieth.
+//! - f does not fall as long as a later node has room: [`ShareLaw::Level`](crate::ShareLaw::Level) gives state away
+//!   instead.
 
 use crate::law::Room;
 

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! done = "done" EQUAL HEXDIG    ; a sum: 1 for state, 2 for authentication, 4 for dialogs,
-//!                               ; 8 for a caller who has to be authenticated yet
+//!                               ; 8 if the caller still has to be authenticated
 //! ```
 //!
 //! It is short, since each proxy on the path pays for a longer message. The digit is valid in a `token` (RFC 3261
@@ -51,7 +51,7 @@ impl Mark {
     /// Name of the Via parameter of requests.
     pub const PARAMETER: &'static str = "done";
 
-    /// Value added by [`asking`](Self::asking).
+    /// Value added by [`with_authentication_required`](Self::with_authentication_required).
     const ASKS: u8 = 8;
 
     /// Whether an earlier node performs this function.
@@ -72,13 +72,13 @@ impl Mark {
     }
 
     /// Whether its sender requires the caller to be authenticated by this node or a later one.
-    pub fn asks(self) -> bool {
+    pub fn requires_authentication(self) -> bool {
         self.0 & Self::ASKS != 0
     }
 
-    /// Mark with or without that requirement.
+    /// Mark with or without the requirement of [`requires_authentication`](Self::requires_authentication).
     #[must_use]
-    pub fn asking(self, asks: bool) -> Self {
+    pub fn with_authentication_required(self, asks: bool) -> Self {
         Self(if asks { self.0 | Self::ASKS } else { self.0 & !Self::ASKS })
     }
 
@@ -100,14 +100,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_marks_are_read_back() {
         for (mark, text) in [
             (Mark::default(), "0"),
             (Mark::default().with(Function::State), "1"),
             (Mark::default().with(Function::Authentication).with(Function::State), "3"),
             (Mark::default().with(Function::State).with(Function::Dialog), "5"),
-            (Mark::default().with(Function::State).asking(true), "9"),
-            (Mark::default().with(Function::Authentication).asking(true).asking(false), "2"),
+            (Mark::default().with(Function::State).with_authentication_required(true), "9"),
+            (
+                Mark::default()
+                    .with(Function::Authentication)
+                    .with_authentication_required(true)
+                    .with_authentication_required(false),
+                "2",
+            ),
             (
                 Mark::default().with(Function::State).with(Function::Authentication).without(Function::State),
                 "2",
@@ -119,12 +125,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mark_is_none() {
+    fn invalid_marks_are_ignored() {
         for wrong in ["", "10", "g", "state", "-1", "\u{e9}", " 1"] {
             assert_eq!(Mark::parse(wrong.as_bytes()), None, "{wrong:?}");
         }
         for both in ["b", "B"] {
-            let mark = Mark::default().with(Function::State).with(Function::Authentication).asking(true);
+            let mark = Mark::default()
+                .with(Function::State)
+                .with(Function::Authentication)
+                .with_authentication_required(true);
             assert_eq!(Mark::parse(both.as_bytes()), Some(mark), "{both:?}");
         }
     }

@@ -15,7 +15,7 @@
 use core::fmt;
 
 /// Increase of a reported utilisation with each hop. Small, so that the value of a node three hops away is nearly
-/// exact. A value that only circulates vanishes in 50 periods at most.
+/// exact. A value that only circulates exceeds 1 after 50 periods at most, and then has no effect.
 pub const AGE: f64 = 0.02;
 
 /// Thousandths in a whole.
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_notices_are_read_back() {
         for (notice, text) in [
             (Notice::new(true, 0.95, 0.9, 17), "t.950.900.17"),
             (Notice::new(false, 0.0, 0.0, u64::MAX), "u.0.0.18446744073709551615"),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_notice_is_none() {
+    fn invalid_notices_are_ignored() {
         for wrong in [
             "",
             "t",

@@ -27,11 +27,12 @@ pub struct DistributionSettings {
     pub law: ShareLaw,
     /// Source of the utilisation.
     pub load: UtilisationSource,
-    /// Share of the calls without state that get it here, from 0 to 1, with the law `fixed`. Other laws compute it.
+    /// Share of the calls without state whose state is kept here, from 0 to 1, with the law `fixed`. Other laws compute
+    /// it.
     pub keep: f64,
     /// Period of counting, after which a node corrects its shares and notifies its neighbours. In a second the paper's
-    /// server has some thousand calls, so that chance causes an error of one or two percent. Should be similar at all
-    /// nodes of a network: the validity of a notice is a number of the receiver's periods
+    /// server has some thousand calls, so that chance causes an error of one or two percent. The period should be
+    /// similar at all nodes of a network, since the validity of a notice is a number of the receiver's periods
     /// ([`validity`](Self::validity)).
     pub period: Duration,
     /// `U_high`: utilisation up to which a node keeps the state of all calls, and from which it counts as saturated.
@@ -45,8 +46,8 @@ pub struct DistributionSettings {
     /// of the capacity of the paper's server.
     pub delta_c: f64,
     /// Additional cost of a call with state, relative to one without: `T_SL / T_SF - 1`, which is 0.21 for the paper's
-    /// server (section 2.2). Used by the law `level`: a value four times too small makes it oscillate, a large one only
-    /// makes it slow.
+    /// server (section 2.2). Used by the law `level`. A value four times too small makes it oscillate; a value that is
+    /// too large only makes it slow.
     pub state_cost: f64,
     /// Least number of calls forwarded without state that are remembered for their retransmissions: as many as may come
     /// in 64*T1 = 32 s (RFC 3261 §17.1.1.2). About 40 bytes each.

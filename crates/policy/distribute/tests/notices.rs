@@ -33,7 +33,7 @@ fn period(node: &mut Distributor<u8>, now: Instant) {
 
 /// Line 2 of the paper's algorithm: the capacities are configured, and the calls are counted.
 #[test]
-fn utilisation_is_computed_from_calls_where_it_is_not_measured() {
+fn utilisation_is_computed_from_calls_if_configured() {
     let load = UtilisationSource::Computed { stateful: 200.0, stateless: 400.0 };
     for (keep, expected) in [(1.0, 100.0 / 200.0), (0.0, 100.0 / 400.0)] {
         let settings =
@@ -45,7 +45,7 @@ fn utilisation_is_computed_from_calls_where_it_is_not_measured() {
 }
 
 #[test]
-fn where_state_costs_nothing_the_share_stays_what_it_was() {
+fn without_a_cost_of_state_the_share_is_unchanged() {
     let settings = DistributionSettings { state_cost: 0.0, high: 1.0, ..DistributionSettings::default() };
     let mut node = Distributor::new(settings, 5);
     let mut now = Instant::ZERO;
@@ -60,7 +60,7 @@ fn where_state_costs_nothing_the_share_stays_what_it_was() {
 }
 
 #[test]
-fn a_neighbour_that_falls_silent_is_taken_as_one_with_room() {
+fn a_silent_neighbour_counts_as_having_room() {
     let (mut node, mut now) = node(Notice::new(true, 0.97, 0.97, 1));
     assert!(node.notice(None).throttled);
     assert!((node.notice(None).level() - 0.95).abs() < 1e-9);
@@ -69,22 +69,22 @@ fn a_neighbour_that_falls_silent_is_taken_as_one_with_room() {
         now += SECOND;
         period(&mut node, now);
     }
-    assert!(!node.notice(None).throttled, "nobody has said so for longer than a notice counts");
-    assert!(node.keep(1) < kept, "and calls are passed on open again");
+    assert!(!node.notice(None).throttled, "all notices have expired");
+    assert!(node.keep(1) < kept, "calls are forwarded without state again");
 }
 
 /// A notice outlives the two after it, and covers a neighbour with few calls if periods are short.
 #[test]
-fn a_notice_counts_for_some_periods_and_no_less_than_some_seconds() {
+fn a_notice_is_valid_for_periods_and_at_least_3_5_seconds() {
     for (period, validity) in [(200, 3_500), (1_000, 3_500), (2_000, 7_000), (60_000, 210_000)] {
         let settings =
             DistributionSettings { period: Duration::from_millis(period), ..DistributionSettings::default() };
         let mut node = Distributor::new(settings, 5);
         let told = Instant::ZERO + SECOND;
         node.on_notice(told, 1, Notice::new(true, 0.97, 0.97, 1));
-        let hears = |after: u64| node.hears(told + Duration::from_millis(after), 1);
-        assert!(hears(validity - 1), "with periods of {period} ms");
-        assert!(!hears(validity), "with periods of {period} ms");
+        let is_valid = |after: u64| node.has_notice(told + Duration::from_millis(after), 1);
+        assert!(is_valid(validity - 1), "with periods of {period} ms");
+        assert!(!is_valid(validity), "with periods of {period} ms");
     }
 }
 
@@ -112,11 +112,11 @@ fn the_paper_s_law_gives_away_delta_c_in_each_period() {
 }
 
 #[test]
-fn an_older_notice_says_nothing_new_until_the_newer_one_has_expired() {
+fn an_older_notice_is_ignored_until_the_newer_one_expires() {
     let (mut node, mut now) = node(Notice::new(true, 0.97, 0.97, 900));
     node.on_notice(now, 1, Notice::new(false, 0.2, 0.2, 899));
     period(&mut node, now);
-    assert!(node.notice(None).throttled, "899 was under way for longer");
+    assert!(node.notice(None).throttled, "notice 899 is older and arrived late");
     // The neighbour restarts, and counts from the beginning.
     now += Duration::from_secs(4);
     node.on_notice(now, 1, Notice::new(false, 0.2, 0.2, 1));
@@ -138,7 +138,7 @@ fn a_strangers_mark_does_not_count() {
 
 /// Neighbour 9 sends only to 1, neighbour 8 only to 2: each gets the values of its own path.
 #[test]
-fn each_neighbour_hears_of_the_ways_of_its_own_calls() {
+fn each_neighbour_gets_notices_about_the_paths_of_its_own_calls() {
     let mut node = Distributor::<u8>::new(DistributionSettings::default(), 5);
     let now = Instant::ZERO + SECOND;
     node.on_notice(now, 1, Notice::new(true, 0.99, 0.99, 1));
@@ -154,13 +154,13 @@ fn each_neighbour_hears_of_the_ways_of_its_own_calls() {
     let later = now + Duration::from_secs(4);
     node.on_period(later, SECOND, f64::NAN);
     assert_eq!(node.upstream().count(), 0);
-    assert!((node.notice(Some(9)).level() - 0.95).abs() < 1e-9, "a meter that fails changes nothing");
+    assert!((node.notice(Some(9)).level() - 0.95).abs() < 1e-9, "an invalid measurement changes nothing");
 }
 
 /// Half of neighbour 9's calls leave here, half go on to a node with room. It cannot send more of one kind without more
 /// of the other, so the level is that of this node. It is not throttled, since there is room.
 #[test]
-fn the_level_is_that_of_the_worst_way_and_throttling_goes_by_the_best() {
+fn the_level_is_that_of_the_busiest_path_and_throttling_uses_the_least() {
     let mut node = Distributor::<u8>::new(DistributionSettings::default(), 5);
     let now = Instant::ZERO + SECOND;
     node.on_notice(now, 1, Notice::new(false, 0.3, 0.3, 1));
@@ -196,7 +196,7 @@ proptest! {
 /// When no later node has room, the entry accepts fewer calls. Without calls, or with calls that leave the network, it
 /// accepts all again.
 #[test]
-fn an_entry_without_ways_takes_all_again() {
+fn an_entry_without_busy_paths_accepts_all_calls_again() {
     for leaves in [false, true] {
         let mut node = Distributor::new(DistributionSettings::default(), 5);
         let mut now = Instant::ZERO;
@@ -208,7 +208,7 @@ fn an_entry_without_ways_takes_all_again() {
             }
             node.on_period(now, SECOND, 1.0);
         }
-        assert!(node.takes() < 0.7, "{}", node.takes());
+        assert!(node.accepted_share() < 0.7, "{}", node.accepted_share());
         for _ in 0..10 {
             now += SECOND;
             for key in 0..if leaves { 100 } else { 0 } {
@@ -216,13 +216,13 @@ fn an_entry_without_ways_takes_all_again() {
             }
             node.on_period(now, SECOND, 0.3);
         }
-        assert!((node.takes() - 1.0).abs() < 1e-9, "{}", node.takes());
+        assert!((node.accepted_share() - 1.0).abs() < 1e-9, "{}", node.accepted_share());
     }
 }
 
 /// With two functions in turn, a function without calls delays neither giving the other away nor taking it back.
 #[test]
-fn what_is_not_used_holds_nothing_up() {
+fn an_unused_function_does_not_delay_the_other() {
     let (mut first, mut now) = node(Notice::new(false, 0.2, 0.2, 1));
     let mut last = Distributor::new(DistributionSettings::default(), 6);
     let kept = first.keep(1);

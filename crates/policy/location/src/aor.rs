@@ -5,16 +5,16 @@ use wire::{Host, Scheme, SipUri, unescape};
 /// Address-of-record, the key of its bindings: `sip:user@host`.
 ///
 /// [10.3-8] RFC 3261 §10.3 step 5: without URI parameters, escapes decoded. In addition, URIs that are equal by §19.1.4
-/// get one form: scheme and host name in lower case without a final dot, IP addresses as Rust prints them. The port is
-/// kept only if it differs from the default of the scheme. Password and headers are left out. The user part keeps its
-/// case.
+/// get one form. Scheme and host name are in lower case without a final dot, IP addresses in the form that Rust prints.
+/// The port is kept only if it differs from the default of the scheme. Password and headers are left out. The user part
+/// keeps its case.
 ///
-/// Use it as a key only: decoded escapes may be any bytes, so it must not be written into a message.
+/// Use the value as a key only. Decoded escapes may be any bytes, so it must not be written into a message.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Aor(Box<[u8]>);
 
 impl Aor {
-    /// Address-of-record of a URI; `None` if it is no SIP or SIPS URI.
+    /// Address-of-record of a URI; `None` if it is not a SIP or SIPS URI.
     pub fn of(uri: &[u8]) -> Option<Self> {
         let uri = SipUri::parse(uri).ok()?;
         let (scheme, default_port) = match uri.scheme {
@@ -49,7 +49,7 @@ impl Aor {
         rest.iter().rposition(|&b| b == b'@').map_or(&[], |at| &rest[..at])
     }
 
-    /// Host, with its port if that is not the default.
+    /// Host, with its port if this is not the default.
     pub fn host(&self) -> &[u8] {
         let rest = self.bare();
         rest.iter().rposition(|&b| b == b'@').map_or(rest, |at| &rest[at + 1..])

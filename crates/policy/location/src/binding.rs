@@ -7,8 +7,10 @@ use std::net::{IpAddr, SocketAddr};
 use wire::NameAddr;
 
 /// Largest time by which the last update of a binding may lie in the future. If the clock was set back by more, the
-/// binding counts as expired. One hour is a usual interval: a binding lasts at most one hour longer than granted, and a
-/// correction of the clock by an hour loses no binding.
+/// binding counts as expired.
+///
+/// One hour is a usual interval. So a binding lasts at most one hour longer than granted, and a correction of the clock
+/// by an hour loses no binding.
 const AHEAD_MAX: Duration = Duration::from_hours(1);
 
 /// Remaining lifetime of a binding updated at `updated` for `expires` seconds.
@@ -28,9 +30,9 @@ pub struct Source {
     pub transport: Transport,
     /// Address of the sender as seen here.
     pub peer: SocketAddr,
-    /// Local address that received it. The NAT lets packets in only from this address.
+    /// Local address that received the REGISTER. The NAT lets packets in only from this address.
     pub local: SocketAddr,
-    /// Connection that carried it, used for requests to the sender (RFC 5626 §6); `None` over UDP.
+    /// Connection by which the REGISTER came, used for requests to the sender (RFC 5626 §6); `None` over UDP.
     pub connection: Option<Connection>,
 }
 
@@ -57,17 +59,17 @@ pub struct Binding {
     pub expires: u32,
     /// Call-ID of the last REGISTER that added or refreshed it.
     pub call_id: Box<[u8]>,
-    /// CSeq number of that REGISTER.
+    /// CSeq number of this REGISTER.
     pub cseq: u32,
     /// Path vector: values of Path joined by commas, topmost first; empty if there is none (RFC 3327 §5.3).
     pub path: Box<[u8]>,
-    /// Source of the REGISTER, if the contact must be reached that way.
+    /// Source of the REGISTER, if requests must be sent to it instead of the contact.
     pub source: Option<Source>,
 }
 
 impl Binding {
-    /// IP address of the user: of the REGISTER's source if stored, else of the first element of the path, or of the
-    /// contact. `None` if that is a host name.
+    /// IP address of the user: the source of the REGISTER if it is stored. Otherwise it is the address of the first
+    /// element of the path, and without a path the address of the contact. `None` if this is a host name.
     pub fn origin(&self) -> Option<IpAddr> {
         if let Some(source) = &self.source {
             return Some(source.peer.ip().to_canonical());
@@ -95,8 +97,8 @@ impl Binding {
         self.updated + Duration::from_secs(self.expires.into())
     }
 
-    /// Remaining lifetime. Zero if it has expired, or if it was updated more than an hour after `now`, as when the
-    /// clock was set back.
+    /// Remaining lifetime. Zero if the binding has expired, or if it was updated more than an hour after `now` (the
+    /// clock was set back).
     pub fn remaining(&self, now: UnixTime) -> Duration {
         remaining(self.updated, self.expires, now)
     }

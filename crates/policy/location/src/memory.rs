@@ -21,11 +21,11 @@ impl Default for MemoryLimits {
     }
 }
 
-/// Records checked for each replaced one, so that the store is swept as it is used. If each record is refreshed once in
-/// its lifetime, a few percent at most are expired at any time.
+/// Number of records that are checked for each replaced record. So expired records are removed as the store is used. If
+/// each record is refreshed once in its lifetime, at most a few percent of the records are expired at any time.
 const SWEPT: usize = 4;
 
-/// Ordered map of records. The cost of each operation grows with the logarithm of their number.
+/// Ordered map of records. The time of each operation grows with the logarithm of the number of records.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
     records: BTreeMap<Aor, BindingsRecord>,
@@ -87,7 +87,8 @@ impl MemoryStore {
     /// Checks up to `steps` records after the key `from`. Returns the keys of the records whose bindings have all
     /// expired, and the last key checked, from which the next call continues. Removes nothing.
     pub fn expired(&self, now: UnixTime, from: Option<&Aor>, steps: usize) -> (Vec<Aor>, Option<Aor>) {
-        // Wraps around at the end. Otherwise keys added at the end could hold the sweep there.
+        // The sweep continues from the start after the last key. Otherwise keys that are added at the end could keep
+        // the sweep there.
         let behind = from.map_or(Bound::Unbounded, Bound::Excluded);
         let rest = self.records.range((behind, Bound::Unbounded));
         let start = from.into_iter().flat_map(|from| self.records.range(..=from));

@@ -4,7 +4,7 @@
 use crate::{Contact, Register, RegistrarResponse};
 use wire::{NameAddr, SipUri};
 
-/// Identity of a binding in place of its URI: an instance and the number of its registration.
+/// Identity of a binding in place of its URI: an instance, and the number of its registration (`reg-id`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FlowId<'a> {
     instance: &'a [u8],
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flow_is_known_by_instance_and_number() {
+    fn a_flow_is_identified_by_instance_and_reg_id() {
         let of = |text: &'static str| FlowId::of(text.as_bytes());
         let first = of(";+sip.instance=\"<urn:uuid:1;x>\";reg-id=1").expect("both are there");
         assert_eq!((first.instance, first.reg_id), (&b"<urn:uuid:1;x>"[..], &b"1"[..]));

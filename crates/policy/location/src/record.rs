@@ -86,7 +86,8 @@ impl BindingsRecord {
     }
 }
 
-/// An IPv6 socket shows IPv4 peers as IPv6 addresses; both addresses of a source are written as one family.
+/// Writes a source. An IPv6 socket shows IPv4 peers as IPv6 addresses, but both addresses of a source are written in
+/// one family.
 fn push_source(source: Option<&Source>, out: &mut Vec<u8>) {
     let Some(source) = source else { return out.push(0) };
     let sockets = [source.peer, source.local];
@@ -115,7 +116,7 @@ fn read(bytes: &[u8]) -> Option<Vec<Binding>> {
         return None;
     }
     let count = reader.number(2)?;
-    // The claimed count reserves no memory: a binding has at least 27 bytes.
+    // The count in the record reserves no memory, so a wrong count does no harm: a binding has at least 27 bytes.
     let bindings: Option<Vec<_>> = (0..count).map(|_| reader.binding()).collect();
     bindings.filter(|bindings| reader.0.is_empty() && !bindings.is_empty())
 }
@@ -207,7 +208,7 @@ mod tests {
         let connection = any::<u32>().prop_map(|number| NonZeroU32::new(number % 1_000).map(Connection));
         let parts = (0..5_usize, socket(), socket(), connection);
         let source = prop::option::of(parts.prop_map(|(transport, peer, local, connection)| {
-            // A source has addresses of one family; if they differ, the socket shows IPv4 as IPv6.
+            // A source has two addresses of one family. If the families differ, the socket shows IPv4 as IPv6.
             let local = if peer.is_ipv4() == local.is_ipv4() { local } else { peer };
             Source { transport: Transport::ALL[transport], peer, local, connection }
         }));
@@ -222,7 +223,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(bindings in prop::collection::vec(binding(), 1..5)) {
+        fn written_records_are_read_back(bindings in prop::collection::vec(binding(), 1..5)) {
             let record = BindingsRecord::of(&bindings).unwrap();
             prop_assert_eq!(record.bindings(), bindings.clone());
             prop_assert_eq!(record.len(), bindings.len());
@@ -235,7 +236,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_are_too_strange(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_a_record_or_none(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut bytes = bytes;
             if let Some(first) = bytes.first_mut() {
                 *first = FORM;
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_record() {
+    fn an_empty_list_makes_no_record() {
         assert_eq!(BindingsRecord::of(&[]), None);
         assert_eq!(BindingsRecord::from_bytes(&[FORM, 0, 0]), None);
         assert_eq!(BindingsRecord::from_bytes(&[FORM, 0xff, 0xff]), None);

@@ -6,13 +6,14 @@ use wire::{ContactValue, Message, NameAddr};
 /// Most contacts read from one request.
 const CONTACTS_MAX: usize = 64;
 
-/// Longest accepted contact URI, in bytes; usual ones have some hundred.
+/// Longest accepted contact URI, in bytes. Usual URIs have some hundred bytes.
 const URI_MAX: usize = 1024;
 
-/// Longest accepted Path, in bytes. Each call to the user carries it as Route.
+/// Longest accepted Path, in bytes. Each call to the user contains it as Route.
 const PATH_MAX: usize = 2048;
 
-/// Most parameters of a contact URI. Comparing two URIs takes as many steps as the product of both numbers.
+/// Most parameters of a contact URI. The comparison of two URIs takes as many steps as the product of their numbers of
+/// parameters.
 const PARAMS_MAX: usize = 32;
 
 /// Contact to be added, refreshed or removed.
@@ -24,7 +25,7 @@ pub struct Contact {
     pub params: Box<[u8]>,
     /// Preference in thousandths.
     pub q: u16,
-    /// Own interval in seconds.
+    /// Interval in seconds that the contact itself names.
     pub expires: Option<u32>,
 }
 
@@ -59,7 +60,7 @@ pub struct Register {
     pub cseq: u32,
     /// Contacts.
     pub contacts: Contacts,
-    /// Interval in seconds for contacts without an own interval.
+    /// Interval in seconds for contacts that name no interval.
     pub expires: Option<u32>,
     /// Values of Path, joined by commas.
     pub path: Box<[u8]>,
@@ -76,8 +77,8 @@ pub struct Register {
 }
 
 impl Register {
-    /// Removal by an operator, of this contact or of all. It is a REGISTER with a Call-ID of no client, so that no
-    /// client's CSeq prevents it.
+    /// Returns the removal of one contact, or of all contacts, by an operator. It is a REGISTER with a Call-ID that no
+    /// client uses, so that no client's CSeq prevents it.
     pub fn removal(aor: Aor, contact: Option<&[u8]>) -> Self {
         let removed = |uri: &[u8]| {
             let (uri, params) = (uri.into(), Box::default());
@@ -175,7 +176,8 @@ fn contacts(message: &Message<'_>) -> Result<Contacts, RegistrarResponse> {
         match value.map_err(|_| RegistrarResponse::bare(400, "Bad Contact"))? {
             ContactValue::Star => star = true,
             ContactValue::Address(address) => {
-                // Counts each semicolon as the start of a parameter. One in the user part counts too, which is rare.
+                // Counts each semicolon as the start of a parameter. A semicolon in the user part, which is rare, is
+                // counted as well.
                 let params = address.uri.split(|&b| b == b';').skip(1);
                 if address.uri.len() > URI_MAX || params.count() > PARAMS_MAX {
                     return Err(RegistrarResponse::bare(403, "Contact Too Long"));

@@ -12,18 +12,20 @@ const HOUR: u32 = 3600;
 /// Handling of Path from a client that does not announce support for it (RFC 3327 §5.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PathRule {
-    /// 420, so that the client learns that an element on the path has added it. The recommended policy.
+    /// Refuse with 420, so that the client learns that an element on the path has added a Path. This is the recommended
+    /// policy.
     #[default]
     Refuse,
-    /// Store it all the same.
+    /// Store the Path nevertheless.
     Accept,
 }
 
 /// Destination of requests for a contact.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Reach {
-    /// The source address of its REGISTER, whatever the contact URI. Reaches clients behind a NAT, and prevents a user
-    /// from having requests sent to other hosts. With a Path, the first element, which must be the sender.
+    /// The source address of the contact's REGISTER, whatever the contact URI is. This reaches clients behind a NAT,
+    /// and a user cannot have requests sent to other hosts. With a Path, it is the first element of the Path, which
+    /// must be the sender.
     #[default]
     Source,
     /// The Path, or the contact URI. Any registered user can have requests sent to any address.
@@ -36,13 +38,13 @@ pub struct RegistrationSettings {
     /// Hosts of the addresses-of-record kept here, in lower case, with the port if it is not the default.
     pub domains: Vec<Box<[u8]>>,
     /// Realm whose users own the address-of-record of their name in each of the domains. Any other realm is valid only
-    /// for the domain of that name.
+    /// for the domain with the realm's name.
     pub shared_realm: Option<Box<[u8]>>,
     /// Shortest interval in seconds, at most an hour.
     pub expires_min: u32,
     /// Interval of contacts that request none, in seconds.
     pub expires_default: u32,
-    /// Longest interval in seconds; longer ones are reduced to it.
+    /// Longest interval in seconds. A longer interval is reduced to this one.
     pub expires_max: u32,
     /// Most bindings of an address-of-record, and most contacts of a request.
     pub contacts_max: usize,
@@ -160,7 +162,7 @@ impl Registrar {
             return Err(RegistrarResponse::bare(403, "Contact Too Long"));
         }
         let answer = success(now, register, &bindings);
-        // There was no record and there is none, so no write is needed.
+        // There was no record before and there is none now, so no write is needed.
         if record.is_none() && is_empty {
             return Ok(RegistrarDecision::Answer(answer));
         }
@@ -186,8 +188,8 @@ impl Registrar {
         let mut bindings = live.to_vec();
         for contact in contacts {
             let expires = self.interval(register, contact)?;
-            // [10.3-14] Compares by the rules of RFC 3261 §19.1.4. [6-6] A flow is found by its identity; its URI finds
-            // a binding without one.
+            // [10.3-14] Compares by the rules of RFC 3261 §19.1.4. [6-6] A binding with a flow identity is found by
+            // this identity, a binding without one by its URI.
             let flow_id = register.flow_id(contact);
             let is_it = |known: &Binding| match (flow_id, FlowId::of(&known.params)) {
                 (Some(ours), Some(known)) => ours == known,
@@ -205,11 +207,12 @@ impl Registrar {
         Ok(bindings)
     }
 
-    /// [10.3-11] [10.3-12] Interval of the contact, else of the request, else the default; limited to the longest.
+    /// [10.3-11] [10.3-12] Interval of the contact. If it has none, the interval of the request; without one, the
+    /// default. Limited to the longest interval.
     fn interval(&self, register: &Register, contact: &Contact) -> Result<u32, RegistrarResponse> {
         let requested = contact.expires.or(register.expires).unwrap_or(self.settings.expires_default);
         let shortest = self.settings.expires_min.min(HOUR);
-        // [10.3-13] Only if more than zero, less than an hour, and less than the minimum.
+        // [10.3-13] An interval is refused only if it is more than zero, less than an hour, and less than the minimum.
         if (1..shortest).contains(&requested) {
             let shortest = shortest.to_string().into_bytes();
             return Err(RegistrarResponse::with(423, "Interval Too Brief", "Min-Expires", shortest));
@@ -247,13 +250,13 @@ impl Registrar {
     }
 }
 
-/// Whether the contact differs from the sender's address, as behind a NAT. True for a host name.
+/// Whether the contact differs from the sender's address, for example behind a NAT. True for a host name.
 fn hides(contact: &[u8], peer: SocketAddr) -> bool {
     address(contact).is_none_or(|(ip, port)| ip != peer.ip().to_canonical() || port != peer.port())
 }
 
 /// Whether the first element of a path is not the sender. Ports are ignored, since an element may send from another
-/// port than it listens on.
+/// port than the one on which it listens.
 fn leads_elsewhere(path: &[u8], source: Option<&Source>) -> bool {
     if path.is_empty() {
         return false;

@@ -1,20 +1,20 @@
 //! Processing of one REGISTER with a store.
 
 use crate::{
-    Ask, BindingsRecord, Purpose, Register, Registrar, RegistrarDecision, RegistrarResponse, Replaced, Reply,
-    StoreError,
+    BindingsRecord, Purpose, Register, Registrar, RegistrarDecision, RegistrarResponse, Replaced, StoreError,
+    StoreReply, StoreRequest,
 };
 use base::UnixTime;
 
-/// Most decisions for one REGISTER when other requests change the record first. Each time one of them succeeds, so more
-/// tries mean a flood of requests for one address-of-record.
+/// Most decisions for one REGISTER, if each time another request changes the record first. At each conflict another
+/// request has succeeded, so more conflicts mean a flood of requests for one address-of-record.
 const TRIES_MAX: u8 = 5;
 
 /// Next step of a registration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RegistrationStep {
     /// Send this request to the store, and pass its reply to [`Registration::reply`].
-    Ask(Ask),
+    Request(StoreRequest),
     /// Send this response; the registration is over.
     Done(RegistrarResponse),
 }
@@ -31,7 +31,7 @@ pub struct Registration {
 impl Registration {
     /// Starts a registration by reading the record. The registrar must serve the Request-URI ([`Registrar::serves`]).
     pub fn begin(register: Register) -> (Self, RegistrationStep) {
-        let first = RegistrationStep::Ask(Ask::Read(register.aor.clone()));
+        let first = RegistrationStep::Request(StoreRequest::Read(register.aor.clone()));
         (Self { register, promised: None, tries: 0 }, first)
     }
 
@@ -41,15 +41,15 @@ impl Registration {
     }
 
     /// Handles a reply of the store.
-    pub fn reply(&mut self, now: UnixTime, registrar: &Registrar, reply: Reply) -> RegistrationStep {
+    pub fn reply(&mut self, now: UnixTime, registrar: &Registrar, reply: StoreReply) -> RegistrationStep {
         match (reply, self.promised.take()) {
-            (Reply::Read(Ok(record)), None) => self.decide(now, registrar, record),
-            (Reply::Replaced(Ok(Replaced::Done)), Some(answer)) => RegistrationStep::Done(answer),
-            (Reply::Replaced(Ok(Replaced::Conflict)), Some(_)) if self.tries < TRIES_MAX => {
-                RegistrationStep::Ask(Ask::Read(self.register.aor.clone()))
+            (StoreReply::Read(Ok(record)), None) => self.decide(now, registrar, record),
+            (StoreReply::Replaced(Ok(Replaced::Done)), Some(answer)) => RegistrationStep::Done(answer),
+            (StoreReply::Replaced(Ok(Replaced::Conflict)), Some(_)) if self.tries < TRIES_MAX => {
+                RegistrationStep::Request(StoreRequest::Read(self.register.aor.clone()))
             }
             // [10.3-17] The back end's commit failed: 500; or 503 if another registrar or a later try may succeed.
-            (Reply::Read(Err(error)) | Reply::Replaced(Err(error)), _) => {
+            (StoreReply::Read(Err(error)) | StoreReply::Replaced(Err(error)), _) => {
                 RegistrationStep::Done(failure(&error))
             }
             _ => RegistrationStep::Done(RegistrarResponse::with(
@@ -72,7 +72,11 @@ impl Registration {
             RegistrarDecision::Answer(answer) => RegistrationStep::Done(answer),
             RegistrarDecision::Replace(new, answer) => {
                 self.promised = Some(answer);
-                RegistrationStep::Ask(Ask::Replace { aor: self.register.aor.clone(), expected: present, new })
+                RegistrationStep::Request(StoreRequest::Replace {
+                    aor: self.register.aor.clone(),
+                    expected: present,
+                    new,
+                })
             }
         }
     }

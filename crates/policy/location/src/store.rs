@@ -7,9 +7,9 @@ use core::fmt;
 /// Result of a replacement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Replaced {
-    /// Stored. Every later read by any reader returns it.
+    /// The record is stored. Every later read by any reader returns it.
     Done,
-    /// Another record than expected is stored: read again.
+    /// The stored record is not the expected one: read again.
     Conflict,
 }
 
@@ -20,7 +20,7 @@ pub enum StoreError {
     Full,
     /// The store cannot be reached, or has failed. The result of a replacement in progress is unknown.
     Unavailable(String),
-    /// The stored bytes for this address-of-record are no record.
+    /// The stored bytes for this address-of-record are not a record.
     Corrupt(String),
 }
 
@@ -28,8 +28,8 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Full => f.write_str("the store is full: raise its limits, or let bindings expire sooner"),
-            Self::Unavailable(why) => write!(f, "the store cannot be reached: {why}"),
-            Self::Corrupt(why) => write!(f, "the store keeps something else than a record: {why}"),
+            Self::Unavailable(reason) => write!(f, "the store cannot be reached: {reason}"),
+            Self::Corrupt(reason) => write!(f, "the stored bytes are not a record of bindings: {reason}"),
         }
     }
 }
@@ -40,7 +40,7 @@ pub trait Store {
     fn read(&mut self, aor: &Aor) -> Result<Option<BindingsRecord>, StoreError>;
 
     /// Replaces `expected` by `new` if `expected` is stored now; `None` stands for no record. A record may be dropped
-    /// once it is not [live](BindingsRecord::is_live).
+    /// as soon as it is no longer [live](BindingsRecord::is_live).
     fn replace(
         &mut self,
         now: UnixTime,

@@ -18,7 +18,7 @@ fn status(answer: &RegistrarResponse) -> u16 {
 }
 
 #[test]
-fn contacts_are_bound_and_all_are_told() {
+fn contacts_are_bound_and_all_are_listed() {
     // [10.3-18] [10.3-14] [10.3-2]
     let mut bed = bed();
     let answer = bed.register(0, "a", 1, &[HOME, "Record-Route: <sip:p;lr>"]);
@@ -35,14 +35,14 @@ fn contacts_are_bound_and_all_are_told() {
         ]
     );
     assert_eq!(bed.uris(100), ["sip:alice@192.0.2.1", "sip:alice@192.0.2.2;transport=tcp"]);
-    assert_eq!(bed.uris(220), ["sip:alice@192.0.2.1"], "the other has expired");
+    assert_eq!(bed.uris(220), ["sip:alice@192.0.2.1"], "the other binding has expired");
     // An equal URI in another spelling is the same binding.
     let answer = bed.register(300, "a", 2, &["m: \"A\" <sip:%61lice@192.0.2.1;x=y>;expires=60"]);
     assert_eq!(values(&answer, "Contact"), ["<sip:%61lice@192.0.2.1;x=y>;expires=60"]);
 }
 
 #[test]
-fn a_question_changes_nothing() {
+fn a_query_changes_nothing() {
     // [10.3-10]
     let mut bed = bed();
     assert_eq!(values(&bed.register(0, "q", 1, &[]), "Contact"), [""; 0]);
@@ -54,7 +54,7 @@ fn a_question_changes_nothing() {
 }
 
 #[test]
-fn what_a_request_is_for() {
+fn the_purpose_of_a_request_is_known() {
     let of = |lines: &[&str]| read(&text("a", 1, lines)).map(|register| register.purpose());
     assert_eq!(of(&[]), Ok(Purpose::Fetch));
     assert_eq!(of(&["Expires: 0"]), Ok(Purpose::Fetch));
@@ -73,17 +73,21 @@ fn an_operator_removes_one_contact_or_all() {
     bed.register(0, "a", (1 << 31) - 1, &[HOME]);
     bed.register(0, "b", 7, &[WORK]);
     let answer = bed.take(1, Register::removal(alice(), Some(b"sip:alice@192.0.2.1:5060")));
-    assert_eq!((answer.status, values(&answer, "Contact").len()), (200, 2), "the port makes it another one");
+    assert_eq!(
+        (answer.status, values(&answer, "Contact").len()),
+        (200, 2),
+        "another port makes another contact"
+    );
     let answer = bed.take(1, Register::removal(alice(), Some(b"sip:alice@192.0.2.1")));
     assert_eq!((answer.status, values(&answer, "Contact").len()), (200, 1));
     let answer = bed.take(1, Register::removal(alice(), None));
     assert_eq!((answer.status, bed.uris(1).len()), (200, 0));
-    assert_eq!(bed.take(1, Register::removal(alice(), None)).status, 200, "nothing is left");
+    assert_eq!(bed.take(1, Register::removal(alice(), None)).status, 200, "no binding is left to remove");
     let elsewhere = Aor::of(b"sip:alice@elsewhere.example").expect("an address");
     assert_eq!(bed.take(1, Register::removal(elsewhere, None)).status, 404);
 }
 
-/// A phone registers between the operator's read and removal: neither is lost.
+/// A phone registers between the operator's read and removal. Both changes are made.
 #[test]
 fn a_removal_that_meets_a_registration_decides_again() {
     let mut bed = bed();
@@ -94,17 +98,17 @@ fn a_removal_that_meets_a_registration_decides_again() {
     let answer = loop {
         match step {
             RegistrationStep::Done(answer) => break answer,
-            RegistrationStep::Ask(ask) => {
+            RegistrationStep::Request(ask) => {
                 asked += 1;
                 if asked == 2 {
                     bed.register(1, "b", 1, &[WORK]);
                 }
-                let reply = ask.put_to(&mut bed.store, at(1));
+                let reply = ask.send_to(&mut bed.store, at(1));
                 step = removal.reply(at(1), &bed.registrar, reply);
             }
         }
     };
-    assert_eq!((answer.status, asked), (200, 4), "read, in vain, and once more");
+    assert_eq!((answer.status, asked), (200, 4), "read, a conflict, and both again");
     assert_eq!(bed.uris(1), ["sip:alice@192.0.2.2;transport=tcp"]);
 }
 
@@ -135,15 +139,19 @@ fn intervals() {
         (answer.status, values(&answer, "Contact").concat(), values(&answer, "Min-Expires").concat())
     };
     let ok = |secs: u32| (200, format!("<sip:alice@192.0.2.1>;expires={secs}"), String::new());
-    assert_eq!(granted(1, &[HOME]), ok(600), "the default");
+    assert_eq!(granted(1, &[HOME]), ok(600), "the default interval");
     assert_eq!(granted(2, &[HOME, "Expires: 700"]), ok(700));
     assert_eq!(
         granted(3, &[&format!("{HOME};expires=800"), "Expires: 700"]),
         ok(800),
-        "the contact's own first"
+        "the interval of the contact comes first"
     );
-    assert_eq!(granted(4, &[HOME, "Expires: 4294967295"]), ok(1800), "no more than the longest");
-    assert_eq!(granted(5, &[HOME, "Expires: 4294967296"]), ok(1800), "what is no number is an hour");
+    assert_eq!(granted(4, &[HOME, "Expires: 4294967295"]), ok(1800), "limited to the longest interval");
+    assert_eq!(
+        granted(5, &[HOME, "Expires: 4294967296"]),
+        ok(1800),
+        "a malformed interval counts as an hour"
+    );
     let brief = (423, String::new(), "120".to_owned());
     assert_eq!(granted(6, &[HOME, "Expires: 119"]), brief);
     assert_eq!(granted(7, &[HOME, "Expires: 1"]), brief);
@@ -157,7 +165,7 @@ fn intervals() {
 }
 
 #[test]
-fn what_is_out_of_order_fails_as_a_whole() {
+fn a_request_out_of_order_fails_as_a_whole() {
     // [10.3-15] [10.3-16] [10.3-5]
     let mut bed = bed();
     bed.register(0, "a", 5, &[HOME]);
@@ -167,7 +175,7 @@ fn what_is_out_of_order_fails_as_a_whole() {
             [&[WORK, HOME][..], &[HOME, WORK], &[&format!("{HOME};expires=0")], &["Contact: *", "Expires: 0"]]
         {
             assert_eq!(bed.register(1, "a", cseq, lines).status, 500, "{cseq} {lines:?}");
-            assert_eq!(bed.store.get(&alice()).cloned(), before, "the other contact is not added either");
+            assert_eq!(bed.store.get(&alice()).cloned(), before, "no contact of the request is added");
         }
     }
     // One wrong contact rejects the whole request.
@@ -212,7 +220,7 @@ fn a_star_removes_all() {
 }
 
 #[test]
-fn only_who_has_the_right() {
+fn only_addresses_of_record_of_our_domains_are_bound() {
     // [10.3-3] [10.3-7] [10.3-8]
     let mut bed = bed();
     let registrar = Registrar::new(settings());
@@ -266,7 +274,7 @@ fn a_user_has_the_right_to_one_address_of_record() {
 }
 
 #[test]
-fn what_is_required_and_not_known_is_named() {
+fn unknown_required_extensions_are_listed() {
     // [10.3-4] [10.3-1]
     let mut bed = bed();
     let answer = bed.register(0, "a", 1, &[HOME, "Require: path, gruu", "Require:\r\n outbound"]);
@@ -290,7 +298,7 @@ fn paths_are_kept_in_order() {
     assert_eq!(
         bed.register(0, "a", 3, &[&long, HOME, "Supported: path"]).status,
         400,
-        "calls would not carry it"
+        "a longer Path would not fit into requests"
     );
     let mut lenient = Bed::new(RegistrationSettings { path: PathRule::Accept, ..settings() });
     assert_eq!(lenient.register(0, "a", 1, &path).status, 200);
@@ -298,7 +306,7 @@ fn paths_are_kept_in_order() {
 }
 
 #[test]
-fn what_cannot_be_stored_changes_nothing() {
+fn a_request_that_cannot_be_stored_changes_nothing() {
     // [10.3-17]
     let mut bed = Bed::new(RegistrationSettings { contacts_max: 3, record_max: 400, ..settings() });
     let contact = |n: usize| format!("Contact: <sip:{n}@h>");
@@ -317,7 +325,7 @@ fn what_cannot_be_stored_changes_nothing() {
 
 /// Contacts that need many comparisons are refused before any comparison.
 #[test]
-fn contacts_that_are_dear_to_compare_are_refused() {
+fn contacts_that_need_many_comparisons_are_refused() {
     let mut bed = bed();
     let contact = |params: usize, value: usize| {
         let param = format!(";x={}", "v".repeat(value));
@@ -341,7 +349,7 @@ fn contacts_that_are_dear_to_compare_are_refused() {
 }
 
 #[test]
-fn who_is_behind_a_nat_is_reached_where_it_came_from() {
+fn a_client_behind_a_nat_is_reached_at_its_source() {
     let source = |bed: &mut Bed, lines: &[&str]| {
         let mut lines = lines.to_vec();
         lines.push("Supported: path");
@@ -353,11 +361,19 @@ fn who_is_behind_a_nat_is_reached_where_it_came_from() {
     assert_eq!(source(&mut nat(), &[HOME]), Some(peer));
     assert_eq!(source(&mut nat(), &["Contact: <sip:a@198.51.100.7>"]), Some(peer), "another port");
     assert_eq!(source(&mut nat(), &["Contact: <sip:a@198.51.100.7:40000>"]), None);
-    assert_eq!(source(&mut nat(), &["Contact: <sip:a@client.example>"]), Some(peer), "it may lead anywhere");
+    assert_eq!(
+        source(&mut nat(), &["Contact: <sip:a@client.example>"]),
+        Some(peer),
+        "a host name may point anywhere"
+    );
     let elsewhere = ["Contact: <sip:a@198.51.100.7:40000;maddr=192.0.2.9>"];
     assert_eq!(source(&mut nat(), &elsewhere), Some(peer));
-    assert_eq!(source(&mut nat(), &[HOME, "Path: <sip:198.51.100.7;lr>"]), None, "the edge knows");
-    assert_eq!(source(&mut bed(), &[HOME]), None, "not asked for");
+    assert_eq!(
+        source(&mut nat(), &[HOME, "Path: <sip:198.51.100.7;lr>"]),
+        None,
+        "the edge proxy knows the source"
+    );
+    assert_eq!(source(&mut bed(), &[HOME]), None, "the setting is off");
 }
 
 /// Otherwise any registered user could have requests for an address-of-record sent to any host.
@@ -376,7 +392,7 @@ fn a_path_begins_at_its_sender() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_makes_nothing_last_longer() {
+fn setting_the_clock_back_extends_no_binding() {
     let mut bed = bed();
     bed.register(10_000, "a", 1, &[HOME]);
     assert_eq!(bed.targets(6_400)[0].remaining_secs(at(6_400)), 3600);
@@ -384,7 +400,7 @@ fn a_clock_that_is_set_back_makes_nothing_last_longer() {
     assert_eq!(bed.uris(6_399), [""; 0]);
     let record = bed.store.get(&alice()).cloned().unwrap();
     assert!(record.is_live(at(6_400)) && !record.is_live(at(6_399)));
-    assert_eq!(bed.store.sweep(at(6_399), 1), [alice()], "it takes no room for years");
+    assert_eq!(bed.store.sweep(at(6_399), 1), [alice()], "the binding is swept at once");
 }
 
 /// A REGISTER over this TCP connection, from alice's host.
@@ -402,7 +418,7 @@ const PHONE: &str =
 
 /// [6-5] [6-6] [6-7] RFC 5626 §6.
 #[test]
-fn a_flow_takes_the_place_of_the_one_before() {
+fn a_new_flow_replaces_the_former_one() {
     let mut bed = Bed::new(RegistrationSettings { reach: Reach::Source, ..settings() });
     let supported = "Supported: path, outbound";
     let answer = bed.take(0, connected("a", 1, 7, &[PHONE, supported]));
@@ -426,7 +442,7 @@ fn a_flow_takes_the_place_of_the_one_before() {
 
 /// [6-1] [6-2] [6-3] [6-4] RFC 5626 §6.
 #[test]
-fn a_flow_that_a_proxy_does_not_keep_is_none() {
+fn a_flow_that_a_proxy_does_not_keep_is_ignored() {
     let mut bed = bed();
     let mut cseq = 0;
     let mut take = |lines: &[&str], is_direct: bool| {
@@ -447,7 +463,7 @@ fn a_flow_that_a_proxy_does_not_keep_is_none() {
 
 /// A contact with exactly the source port of its connection is not listening there.
 #[test]
-fn a_connection_is_kept_whatever_the_contact_is() {
+fn a_connection_is_kept_with_any_contact() {
     for (reach, contact, is_kept) in [
         (Reach::Source, "Contact: <sip:alice@192.0.2.1:40000;transport=tcp>", true),
         (Reach::Contact, "Contact: <sip:alice@192.0.2.1:40000;transport=tcp>", false),

@@ -2,12 +2,12 @@
 use crate::common::{Bed, alice, at, read, settings, text, values};
 use invariants::store as contract;
 use location::{
-    Aor, Ask, BindingsRecord, MemoryLimits, MemoryStore, Registrar, Registration, RegistrationStep, Replaced,
-    Reply, Store, StoreError,
+    Aor, BindingsRecord, MemoryLimits, MemoryStore, Registrar, Registration, RegistrationStep, Replaced,
+    Store, StoreError, StoreReply, StoreRequest,
 };
 
 #[test]
-fn memory_fulfils_the_contract() {
+fn the_memory_store_fulfils_the_contract() {
     contract::check(&mut MemoryStore::new(MemoryLimits::default()), at(0));
 }
 
@@ -20,7 +20,7 @@ fn record(secs: u64) -> BindingsRecord {
 }
 
 #[test]
-fn a_full_store_takes_refreshes_and_removals() {
+fn a_full_store_accepts_refreshes_and_removals() {
     let ten = 10 * (key(0).key().len() + record(0).as_bytes().len());
     for limits in [MemoryLimits { bindings: 10, bytes: 1 << 20 }, MemoryLimits { bindings: 100, bytes: ten }]
     {
@@ -38,7 +38,7 @@ fn a_full_store_takes_refreshes_and_removals() {
 }
 
 #[test]
-fn what_has_expired_is_swept_as_the_store_is_used() {
+fn expired_records_are_swept_as_the_store_is_used() {
     let mut store = MemoryStore::new(MemoryLimits::default());
     for n in 0..1000 {
         store.replace(at(0), &key(n), None, Some(&record(0))).unwrap();
@@ -60,27 +60,31 @@ fn what_has_expired_is_swept_as_the_store_is_used() {
 fn begun() -> (Registration, Registrar) {
     let (registration, step) =
         Registration::begin(read(&text("a", 1, &["Contact: <sip:a@h>"])).expect("a request"));
-    assert_eq!(step, RegistrationStep::Ask(Ask::Read(alice())));
+    assert_eq!(step, RegistrationStep::Request(StoreRequest::Read(alice())));
     (registration, Registrar::new(settings()))
 }
 
 #[test]
-fn a_conflict_is_decided_anew() {
+fn after_a_conflict_the_registrar_decides_again() {
     let (mut registration, registrar) = begun();
-    let step = registration.reply(at(0), &registrar, Reply::Read(Ok(None)));
-    assert!(matches!(step, RegistrationStep::Ask(Ask::Replace { expected: None, new: Some(_), .. })));
-    let step = registration.reply(at(0), &registrar, Reply::Replaced(Ok(Replaced::Conflict)));
-    assert_eq!(step, RegistrationStep::Ask(Ask::Read(alice())));
+    let step = registration.reply(at(0), &registrar, StoreReply::Read(Ok(None)));
+    assert!(matches!(
+        step,
+        RegistrationStep::Request(StoreRequest::Replace { expected: None, new: Some(_), .. })
+    ));
+    let step = registration.reply(at(0), &registrar, StoreReply::Replaced(Ok(Replaced::Conflict)));
+    assert_eq!(step, RegistrationStep::Request(StoreRequest::Read(alice())));
     let theirs = BindingsRecord::of(&[contract::binding(at(0), "sip:b@h")]);
-    let RegistrationStep::Ask(ask) = registration.reply(at(0), &registrar, Reply::Read(Ok(theirs.clone())))
+    let RegistrationStep::Request(ask) =
+        registration.reply(at(0), &registrar, StoreReply::Read(Ok(theirs.clone())))
     else {
         panic!()
     };
     assert_eq!(ask.aor(), &alice());
-    let Ask::Replace { expected, new: Some(new), .. } = ask else { panic!() };
-    assert_eq!((expected, new.len()), (theirs, 2), "both contacts");
+    let StoreRequest::Replace { expected, new: Some(new), .. } = ask else { panic!() };
+    assert_eq!((expected, new.len()), (theirs, 2), "the record has both contacts");
     let RegistrationStep::Done(answer) =
-        registration.reply(at(0), &registrar, Reply::Replaced(Ok(Replaced::Done)))
+        registration.reply(at(0), &registrar, StoreReply::Replaced(Ok(Replaced::Done)))
     else {
         panic!()
     };
@@ -88,23 +92,23 @@ fn a_conflict_is_decided_anew() {
 }
 
 #[test]
-fn a_store_that_always_changes_is_given_up() {
+fn repeated_conflicts_end_a_registration() {
     let (mut registration, registrar) = begun();
     let mut asked = 0;
     let answer = loop {
-        let step = registration.reply(at(0), &registrar, Reply::Read(Ok(None)));
-        assert!(matches!(step, RegistrationStep::Ask(Ask::Replace { .. })));
+        let step = registration.reply(at(0), &registrar, StoreReply::Read(Ok(None)));
+        assert!(matches!(step, RegistrationStep::Request(StoreRequest::Replace { .. })));
         asked += 1;
-        match registration.reply(at(0), &registrar, Reply::Replaced(Ok(Replaced::Conflict))) {
+        match registration.reply(at(0), &registrar, StoreReply::Replaced(Ok(Replaced::Conflict))) {
             RegistrationStep::Done(answer) => break answer,
-            RegistrationStep::Ask(_) => {}
+            RegistrationStep::Request(_) => {}
         }
     };
     assert_eq!((asked, answer.status), (5, 500));
 }
 
 #[test]
-fn nothing_is_acknowledged_that_is_not_stored() {
+fn only_stored_bindings_are_acknowledged() {
     // [10.3-17]
     for (error, status) in [
         (StoreError::Full, 503),
@@ -114,24 +118,24 @@ fn nothing_is_acknowledged_that_is_not_stored() {
         let (mut registration, registrar) = begun();
         assert!(!error.to_string().is_empty());
         let RegistrationStep::Done(answer) =
-            registration.reply(at(0), &registrar, Reply::Read(Err(error.clone())))
+            registration.reply(at(0), &registrar, StoreReply::Read(Err(error.clone())))
         else {
             panic!()
         };
         assert_eq!(answer.status, status);
         let (mut registration, registrar) = begun();
-        registration.reply(at(0), &registrar, Reply::Read(Ok(None)));
+        registration.reply(at(0), &registrar, StoreReply::Read(Ok(None)));
         let RegistrationStep::Done(answer) =
-            registration.reply(at(0), &registrar, Reply::Replaced(Err(error)))
+            registration.reply(at(0), &registrar, StoreReply::Replaced(Err(error)))
         else {
             panic!()
         };
         assert_eq!((answer.status, values(&answer, "Contact").len()), (status, 0));
     }
-    // A reply to another request is no success.
+    // A reply to another request does not end the registration with success.
     let (mut registration, registrar) = begun();
     let RegistrationStep::Done(answer) =
-        registration.reply(at(0), &registrar, Reply::Replaced(Ok(Replaced::Done)))
+        registration.reply(at(0), &registrar, StoreReply::Replaced(Ok(Replaced::Done)))
     else {
         panic!()
     };

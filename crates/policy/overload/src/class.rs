@@ -2,8 +2,8 @@
 
 use wire::Method;
 
-/// Class of a message at a server with more work than time. Declared in the order of service: messages that finish work
-/// come before messages that start new work.
+/// Class of a message at an overloaded server. The classes are declared in the order of service: messages that finish
+/// work come before messages that start new work.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum MessageClass {
@@ -11,11 +11,11 @@ pub enum MessageClass {
     Timer,
     /// A response: its work is already done.
     Response,
-    /// ACK, CANCEL or BYE: they end work, and if refused they come again.
+    /// ACK, CANCEL or BYE: they end work, and are retransmitted if refused.
     Closing,
     /// Any other request within a dialog.
     InDialog,
-    /// The retransmission of an accepted request: cheap to handle, and without an answer it comes again.
+    /// The retransmission of an accepted request. It takes little work, and is repeated if it gets no answer.
     Repeat,
     /// A new request of an emergency call, or with a Resource-Priority above routine (RFC 4412; RFC 7339 §5.10.1).
     Priority,
@@ -23,7 +23,7 @@ pub enum MessageClass {
     NewOther,
     /// An INVITE of a new call.
     NewInvite,
-    /// An OPTIONS outside a dialog: a health check. It can wait, and a late answer correctly shows the load.
+    /// An OPTIONS outside a dialog: a health check. It can wait, since a late answer correctly shows the load.
     Probe,
 }
 
@@ -48,9 +48,9 @@ pub enum Tier {
     First,
     /// New requests with priority, rejected after all of the first tier.
     Later,
-    /// Requests within dialogs, rejected last. Only a neighbour's feedback can require that.
+    /// Requests within dialogs, rejected last. Only a neighbour's feedback can make it necessary to reject them.
     Last,
-    /// Messages that cost more to refuse than to serve.
+    /// Messages that are never rejected, since a refusal takes more work than the message.
     Never,
 }
 
@@ -107,7 +107,7 @@ impl MessageClass {
         }
     }
 
-    /// Whether it is a new request. Local controllers decide on these.
+    /// Whether the class is one of new requests. Local controllers decide only about new requests.
     pub const fn is_new(self) -> bool {
         matches!(self.tier(), Tier::First | Tier::Later)
     }
@@ -123,7 +123,7 @@ pub fn is_emergency(method: Method, uri: &[u8]) -> bool {
         && matches!(uri.get(SOS.len()), None | Some(b'.'))
 }
 
-/// Whether a Resource-Priority has a value above routine (RFC 4412 §3.1, §10). One such `namespace.priority` suffices.
+/// Whether a Resource-Priority has a value above routine (RFC 4412 §3.1, §10). One such `namespace.priority` is enough.
 pub fn is_above_routine(resource_priority: &[u8]) -> bool {
     resource_priority.split(|byte| *byte == b',').any(|value| {
         let dot = value.iter().rposition(|byte| *byte == b'.');
@@ -140,7 +140,7 @@ mod tests {
         RequestInfo { method: Method::Invite, in_dialog: false, repeat: false, priority: false };
 
     #[test]
-    fn what_finishes_work_is_never_shed_and_served_before_what_begins_it() {
+    fn messages_that_finish_work_are_never_rejected_and_served_first() {
         assert_eq!(MessageClass::of(INVITE), MessageClass::NewInvite);
         assert_eq!(MessageClass::of(RequestInfo { priority: true, ..INVITE }), MessageClass::Priority);
         assert_eq!(
@@ -160,19 +160,19 @@ mod tests {
     }
 
     #[test]
-    fn only_the_service_sos_and_those_below_it_are_emergencies() {
+    fn only_the_service_sos_and_its_subservices_are_emergencies() {
         for yes in ["urn:service:sos", "URN:Service:SOS.fire", "urn:service:sos.police"] {
             assert!(is_emergency(Method::Invite, yes.as_bytes()), "{yes}");
         }
         assert!(is_emergency(Method::Message, b"urn:service:sos"));
-        assert!(!is_emergency(Method::Options, b"urn:service:sos"), "nobody needs help by that");
+        assert!(!is_emergency(Method::Options, b"urn:service:sos"), "an OPTIONS is no call for help");
         for no in ["urn:service:sosial", "urn:service:counseling", "sip:sos@example.com", ""] {
             assert!(!is_emergency(Method::Invite, no.as_bytes()), "{no}");
         }
     }
 
     #[test]
-    fn a_routine_resource_priority_is_none() {
+    fn a_routine_resource_priority_does_not_count() {
         for yes in ["ets.0", "dsn.flash", "dsn.routine, wps.4", "x.y.Priority"] {
             assert!(is_above_routine(yes.as_bytes()), "{yes}");
         }

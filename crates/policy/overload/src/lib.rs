@@ -1,8 +1,10 @@
 //! Overload control: decides which requests a busy server takes, and limits the traffic of its neighbours.
 //!
-//! Pure: time, load and randomness are arguments; the host owns queues and SIP text. A host
+//! The crate does no input or output: time, load and randomness are arguments, and the host (the program that uses it)
+//! owns queues and SIP text. A host
 //! - puts each message in a [`MessageClass`] and may serve its queue by the rules of [`Triage`];
-//! - feeds the meters of [`signal`] and gives a [`signal::HostLoad`] to its [`local::Controller`] at each period;
+//! - reports its work to the meters of [`signal`], and gives a [`signal::HostLoad`] to its [`local::Controller`] at
+//!   each period;
 //! - as a server, answers with the [`hop::Feedback`] of a [`hop::HopReceiver`];
 //! - as a client, asks a [`hop::HopSender`] and a [`retry_after::Backoff`] of each downstream neighbour before it forwards;
 //! - or keeps an [`end_to_end::Targets`] if feedback travels the whole path;
@@ -42,5 +44,5 @@ use core::time::Duration;
 pub const T1: Duration = Duration::from_millis(500);
 
 /// Most neighbours that are distinguished in each direction; traffic with further neighbours is not controlled. Each
-/// takes some hundred bytes. No server has as many neighbours that report overload.
+/// neighbour takes some hundred bytes. No server has as many neighbours that report overload.
 pub const NEIGHBOURS_MAX: usize = 4096;

@@ -16,7 +16,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Whether messages of this class are counted. Retransmissions never are (RFC 6357 §9.1).
+    /// Whether messages of this class are counted. Retransmissions are never counted (RFC 6357 §9.1).
     pub const fn counts(self, class: MessageClass) -> bool {
         match self {
             Self::NewRequests => class.is_new(),
@@ -27,8 +27,8 @@ impl Scope {
     }
 }
 
-/// Rejects a fraction of requests, lower tiers first (RFC 7339 §7.2). From the share of each tier in the recent traffic
-/// it turns "10 % less" into "25 % of the 40 % that may be rejected".
+/// Rejects a fraction of requests, lower tiers first (RFC 7339 §7.2). It uses the share of each tier in the recent
+/// traffic: "10 % less" then becomes "25 % of the 40 % that may be rejected".
 #[derive(Clone, Debug)]
 pub struct Mix {
     scope: Scope,
@@ -41,7 +41,7 @@ pub struct Mix {
 const HALF_LIFE: Duration = Duration::from_secs(5);
 
 impl Mix {
-    /// Starts with one assumed new request, so that the very first emergency call is not taken for all of the traffic.
+    /// Starts with one assumed new request, so that the very first emergency call does not count as all of the traffic.
     pub const fn new(scope: Scope) -> Self {
         Self { scope, counts: [1.0, 0.0, 0.0, 0.0], aged: Instant::ZERO }
     }
@@ -66,7 +66,7 @@ impl Mix {
         if tier == Tier::Never || total <= 0.0 {
             return if tier == Tier::Never { 1.0 } else { acceptance };
         }
-        // The part that lower tiers cannot cover is left for this tier.
+        // This tier has to reject the part that lower tiers cannot cover.
         let before: f64 = self.counts[..tier as usize].iter().sum();
         let to_reject = (1.0 - acceptance) * total - before;
         if to_reject <= 0.0 {
@@ -79,7 +79,7 @@ impl Mix {
     pub fn draw(&mut self, now: Instant, class: MessageClass, acceptance: f64, rng: &mut Rng) -> bool {
         self.note(now, class);
         let keep = if self.scope.counts(class) { self.keep(class.tier(), acceptance) } else { 1.0 };
-        // Draws in any case, so that two runs with one seed differ only where their laws do.
+        // A number is drawn in any case, so that two runs with one seed differ only where their laws differ.
         rng.random::<f64>() < keep
     }
 }
@@ -98,8 +98,8 @@ mod tests {
     }
 
     #[test]
-    fn lower_tiers_are_shed_first_and_the_total_is_what_was_asked_for() {
-        // Example of RFC 7339 §7.2: 10 % less of all, of which 40 % may be rejected, is 25 % of the latter.
+    fn lower_tiers_are_rejected_first_and_the_total_is_the_requested_fraction() {
+        // Example of RFC 7339 §7.2: if 40 % of all requests may be rejected, 10 % less of all means 25 % of these 40 %.
         let mix = mix(&[
             (MessageClass::NewInvite, 39),
             (MessageClass::Priority, 20),
@@ -112,7 +112,7 @@ mod tests {
         let half = keep(0.5);
         assert!(half[0] == 0.0 && (half[1] - 0.5).abs() < 1e-12 && half[2..] == [1.0; 2], "{half:?}");
         let tenth = keep(0.1);
-        assert_eq!(tenth, [0.0, 0.0, 0.0, 1.0], "what is never rejected is left");
+        assert_eq!(tenth, [0.0, 0.0, 0.0, 1.0], "only requests that are never rejected are left");
     }
 
     #[test]

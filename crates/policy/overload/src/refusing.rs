@@ -5,7 +5,7 @@ use base::Instant;
 use core::time::Duration;
 
 /// Share of a host's time spent on refusing requests. Above [`Refusing::MOST`], refusals leave too little time for
-/// accepted requests. A new request is then dropped instead of refused, which costs almost nothing.
+/// accepted requests. A new request is then dropped and not refused, which takes almost no time.
 ///
 /// A dropped request comes back up to six times (RFC 3261 §17.1.1.2), so refusing is better as long as there is time
 /// for it.
@@ -16,7 +16,7 @@ pub struct Refusing {
     share: f64,
 }
 
-/// Short compared with T1; as long as some hundred refusals.
+/// Length of a window: short compared with T1, and as long as some hundred refusals.
 const WINDOW: Duration = Duration::from_millis(50);
 /// Weight of a new window. The share covers about the last 500 ms, so that a burst of refusals does not cause drops.
 const WEIGHT: f64 = 0.1;
@@ -24,7 +24,7 @@ const WEIGHT: f64 = 0.1;
 impl Refusing {
     /// Largest share for refusals of requests without priority. The other half serves accepted requests.
     pub const MOST: f64 = 0.5;
-    /// Largest share for refusals of all requests. Requests with priority may be a stranger's flood too.
+    /// Largest share for refusals of all requests. Requests with priority may also be the flood of an outsider.
     pub const MOST_WITH_PRIORITY: f64 = 0.8;
 
     /// Adds time spent on a refusal that ended now.
@@ -33,7 +33,7 @@ impl Refusing {
         self.roll(now);
     }
 
-    /// Whether one more request of this tier is refused rather than dropped.
+    /// Whether one more request of this tier is refused, and not dropped.
     pub fn may_refuse(&mut self, now: Instant, tier: Tier) -> bool {
         self.roll(now);
         self.share <= if tier == Tier::First { Self::MOST } else { Self::MOST_WITH_PRIORITY }
@@ -63,10 +63,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_of_the_time_goes_into_refusals_at_most() {
+    fn at_most_half_of_the_time_is_spent_on_refusals() {
         let mut refusing = Refusing::default();
         let (mut now, mut refused, mut served) = (Instant::ZERO, Duration::ZERO, Duration::ZERO);
-        // Ten requests of 100 us to refuse for each 300 us of service: more than half of the time.
+        // For each 300 us of service there are ten refusals of 100 us each: more than half of the time.
         for _ in 0..3_000 {
             for _ in 0..10 {
                 if refusing.may_refuse(now, Tier::First) {
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn few_refusals_are_all_given_and_a_pause_forgets_many() {
+    fn few_refusals_are_all_sent_and_a_pause_resets_the_share() {
         let mut refusing = Refusing::default();
         let mut now = Instant::ZERO;
         for _ in 0..1_000 {

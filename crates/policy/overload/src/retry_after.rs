@@ -10,9 +10,9 @@ use core::time::Duration;
 /// Settings of a server that sends 503 with Retry-After.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RetryAfterSettings {
-    /// Watermarks at which it starts and stops.
+    /// Watermarks at which the server starts and stops to refuse.
     pub watermarks: bang_bang::BangBangSettings,
-    /// Pause that it asks for. The header field has whole seconds.
+    /// Pause for which the server asks. The header field has whole seconds.
     pub pause: Duration,
 }
 
@@ -63,7 +63,7 @@ impl Controller for RetryAfter {
 /// Meaning of a 503 with Retry-After that comes during a pause.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum During {
-    /// The pause lasts until the later end: each 503 requests a duration of its own (RFC 3261 §21.5.4).
+    /// The pause lasts until the later of the two ends: each 503 requests its own duration (RFC 3261 §21.5.4).
     #[default]
     Prolong,
     /// No change, since the 503 answers a request from before the pause (Overload paper, III-A: "for the specified
@@ -78,7 +78,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Handles a 503 of the neighbour. Without Retry-After it concerns that request only.
+    /// Handles a 503 of the neighbour. Without Retry-After the 503 concerns only its request.
     pub fn on_503(&mut self, now: Instant, retry_after: Option<Duration>, during: During) {
         if let Some(pause) = retry_after
             && (during == During::Prolong || self.is_open(now))
@@ -92,7 +92,7 @@ impl Backoff {
         now >= self.until
     }
 
-    /// End of the pause; in the past if there is none.
+    /// End of the pause; a time in the past if there is no pause.
     pub const fn until(&self) -> Instant {
         self.until
     }
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn asks_for_a_pause_between_the_watermarks() {
+    fn a_pause_is_requested_between_the_watermarks() {
         let mut law = RetryAfter::new(RetryAfterSettings::default());
         let mut rng = Rng::from_seed(1);
         let mut at = |queue| {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_neighbour_rests_for_as_long_as_it_asked_and_only_if_it_did() {
+    fn a_neighbour_pauses_for_the_requested_time_only() {
         let mut backoff = Backoff::default();
         let prolong = During::Prolong;
         assert!(backoff.is_open(Instant::ZERO));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_503_prolongs_the_pause_or_says_nothing_new() {
+    fn a_second_503_prolongs_the_pause_or_is_ignored() {
         let pause = Some(Duration::from_secs(10));
         let ends = [During::Prolong, During::Ignore].map(|during| {
             let mut backoff = Backoff::default();

@@ -39,7 +39,7 @@ impl LocalLaw {
 /// Feedback that a host gives upstream neighbours and takes from downstream neighbours.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub enum FeedbackLaw {
-    /// Nothing.
+    /// No feedback.
     #[default]
     None,
     /// A fraction, a rate or a window for each neighbour.
@@ -59,12 +59,12 @@ pub struct OverloadSettings {
     pub reject_state: RejectState,
     /// Feedback between neighbours.
     pub feedback: FeedbackLaw,
-    /// Messages that fractions and rates count; the same throughout a network.
+    /// Messages that fractions and rates count. It must be the same for all hosts of a network.
     pub scope: Scope,
     /// Whether a request that a downstream neighbour rejected with 503 is tried at another neighbour (Overload paper,
     /// VI-C, case 3).
     pub alternate: bool,
-    /// Meaning of a 503 with Retry-After from a neighbour that is pausing already.
+    /// Meaning of a 503 with Retry-After from a neighbour that already pauses.
     pub during: During,
     /// Rules of the queue; `None`: first come, first served.
     pub triage: Option<Triage>,
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_has_the_side_of_the_feedback_that_it_was_told() {
+    fn a_host_has_the_configured_side_of_feedback() {
         let of = |feedback| {
             let settings = OverloadSettings { feedback, ..OverloadSettings::default() };
             [

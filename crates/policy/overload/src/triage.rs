@@ -3,12 +3,12 @@
 use crate::{MessageClass, T1};
 use core::time::Duration;
 
-/// Rules of a triage queue; the host owns the queue. It has the lanes of [`MessageClass::lane`], each first come, first
-/// served.
+/// Rules of a triage queue; the host owns the queue. The queue has the lanes of [`MessageClass::lane`], each in order
+/// of arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Triage {
-    /// Wait after which a new request is rejected instead of served. At T1 its sender retransmits it, so accepting it
-    /// only lengthens the queue.
+    /// Wait after which a new request is rejected and not served. At T1 its sender retransmits it, so accepting it only
+    /// lengthens the queue.
     pub reject_after: Duration,
     /// Wait after which a new request is dropped: its sender has given up (Timer B or F, 64*T1, RFC 3261 §17.1.1.2) and
     /// ignores any response.
@@ -34,8 +34,8 @@ pub enum TriageDecision {
 }
 
 impl Triage {
-    /// Fate of a message that waited for `age`.
-    pub fn fate(&self, class: MessageClass, age: Duration) -> TriageDecision {
+    /// Decision about a message that waited for `age`.
+    pub fn decision(&self, class: MessageClass, age: Duration) -> TriageDecision {
         match class {
             _ if !class.is_new() => TriageDecision::Serve,
             _ if age >= self.drop_after => TriageDecision::Drop,
@@ -47,7 +47,7 @@ impl Triage {
     }
 
     /// Whether a copy of a queued message (same transaction, same method or status) may be dropped: the response to the
-    /// first answers both. Two firings of a timer are two events, not copies.
+    /// first message answers both. Two firings of a timer are two events, not copies.
     pub const fn coalesces(class: MessageClass) -> bool {
         !matches!(class, MessageClass::Timer)
     }
@@ -58,9 +58,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_new_requests_grow_stale() {
+    fn only_new_requests_are_rejected_or_dropped_for_their_age() {
         let triage = Triage::default();
-        let at = |class, millis| triage.fate(class, Duration::from_millis(millis));
+        let at = |class, millis| triage.decision(class, Duration::from_millis(millis));
         assert_eq!(at(MessageClass::NewInvite, 499), TriageDecision::Serve);
         assert_eq!(at(MessageClass::NewInvite, 500), TriageDecision::Reject);
         assert_eq!(at(MessageClass::Priority, 500), TriageDecision::Serve);

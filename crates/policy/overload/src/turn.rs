@@ -8,10 +8,10 @@ use core::time::Duration;
 /// of client requests to admit.
 #[derive(Clone, Debug)]
 pub struct TurnControl {
-    standing: Standing,
+    standing: StandingWait,
     /// Classes of requests from clients.
     entry: Mix,
-    /// Number of requests refused by the share.
+    /// Number of requests that exceeded the share of client requests.
     outside: u64,
     rng: Rng,
 }
@@ -21,29 +21,30 @@ pub struct TurnControl {
 pub enum NewRequestSender {
     /// A client. This share of client requests is admitted, 0 to 1.
     Client(f64),
-    /// A host of the same chain. It and the hosts before it have already worked for the request, and a refusal wastes
-    /// that work. So by the law `delay` its request may wait half as long again. Clients are refused first, calls with
-    /// priority last.
+    /// A host of the same chain. The hosts of the chain have already worked on the request, and a refusal would waste
+    /// their work. So by the law `delay` such a request may wait 1.5 times as long. Clients are refused first, calls
+    /// with priority last.
     Chain,
 }
 
 /// Refusal of a new request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TurnRefusal {
-    /// Response.
+    /// Response to the request.
     pub rejection: Rejection,
     /// Whether the share admitted the request, so that the host's own law refused it.
     pub is_by_law: bool,
 }
 
 impl TurnControl {
-    /// Creates a control without requests. `rng` draws by the share.
+    /// Creates a control without requests. `rng` decides which client requests exceed the share.
     pub fn new(rng: Rng) -> Self {
-        Self { standing: Standing::default(), entry: Mix::new(Scope::NewRequests), outside: 0, rng }
+        Self { standing: StandingWait::default(), entry: Mix::new(Scope::NewRequests), outside: 0, rng }
     }
 
-    /// Reports the wait of a message of this class whose turn is now. Only new requests without priority count:
-    /// priority is served first and probes last, so their waits say nothing about other messages.
+    /// Reports the wait of a message of this class whose turn is now. Only new requests without priority count.
+    /// Requests with priority are served first and probes last, so their waits do not predict the waits of other
+    /// messages.
     pub fn on_waited<N: Ord + Copy>(
         &mut self,
         guard: &mut Guard<N>,
@@ -60,7 +61,7 @@ impl TurnControl {
         guard.on_waited(now, if counts { waited } else { Duration::ZERO });
     }
 
-    /// Decides whether a new request is accepted. A host without any law admits all client requests too.
+    /// Decides whether a new request is accepted. A host without any law also admits all client requests.
     pub fn admit<N: Ord + Copy>(
         &mut self,
         guard: &mut Guard<N>,
@@ -77,7 +78,7 @@ impl TurnControl {
             NewRequestSender::Chain => true,
         };
         let waited = guard.wait(now);
-        let is_stale = |triage: Triage| triage.fate(class, waited) != TriageDecision::Serve;
+        let is_stale = |triage: Triage| triage.decision(class, waited) != TriageDecision::Serve;
         let taken = if guard.settings().triage.is_some_and(is_stale) {
             Err(REFUSED)
         } else if !is_let_in {
@@ -98,31 +99,32 @@ impl TurnControl {
 /// Rejection of a request that waited too long.
 const REFUSED: Rejection = Rejection { status: 503, retry_after: 0 };
 
-/// Longest Retry-After of a request refused by the share, in seconds. Callers get each number of seconds in turn, so
-/// that they do not come back together.
+/// Longest Retry-After of a client request that exceeds the share, in seconds. Callers get each number of seconds in
+/// turn, so that they do not all retry at the same time.
 const PAUSE_MAX: u64 = 5;
 
 /// Whether new requests without priority have a standing wait. A pause of the thread (another program on its processor,
-/// a starting process) delays only the messages of that time, and the wait then falls until the backlog is gone. That
-/// is no reason to refuse anything. Under overload the wait does not fall.
+/// a starting process) delays only the messages that come during the pause. The wait then falls until the backlog is
+/// gone. Such a pause is no reason to refuse requests. Under overload the wait does not fall.
 #[derive(Clone, Debug, Default)]
-struct Standing {
+struct StandingWait {
     noted: Instant,
-    /// Start of a time in which messages were late and the wait did not fall, and the first message's wait.
+    /// Start of a time in which messages were late and the wait did not fall, with the wait of its first message.
     late_since: Option<(Instant, Duration)>,
     calm_since: Option<Instant>,
     is_on: bool,
 }
 
-/// Time for which messages must be late: much longer than the recovery from a pause, short compared with T1.
+/// Time for which messages must be late before waits count. It is much longer than the recovery from a pause, and short
+/// compared with T1.
 const LATE_FOR: Duration = Duration::from_millis(100);
 /// Time without late messages after which waits stop counting.
 const CALM_FOR: Duration = Duration::from_secs(1);
 
-impl Standing {
+impl StandingWait {
     /// Whether this wait counts. A wait above `late` is late.
     fn counts(&mut self, now: Instant, waited: Duration, late: Duration) -> bool {
-        // Without messages for a while, nothing waited.
+        // If no message came for a while, none waited.
         if now.saturating_since(core::mem::replace(&mut self.noted, now)) > LATE_FOR {
             self.late_since = None;
         }
@@ -148,7 +150,7 @@ mod tests {
     use super::*;
 
     /// Whether the last of these waits counts. Pairs of time and wait, in milliseconds.
-    fn counts(standing: &mut Standing, waits: impl IntoIterator<Item = (u64, u64)>) -> bool {
+    fn counts(standing: &mut StandingWait, waits: impl IntoIterator<Item = (u64, u64)>) -> bool {
         let late = Duration::from_millis(31);
         let note =
             |(at, waited)| standing.counts(Instant::from_millis(at), Duration::from_millis(waited), late);
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_waited_too_long_is_refused_by_the_law_and_the_rest_by_the_share() {
+    fn late_requests_are_refused_by_the_law_and_others_by_the_share() {
         let (now, rng) = (Instant::from_millis(1_000), Rng::from_seed(1));
         let mut guard: Guard<u8> = Guard::new(
             now,
@@ -182,7 +184,7 @@ mod tests {
             );
         }
         assert_eq!(admit(&mut turn, &mut guard, now, NewRequestSender::Client(1.0)), Ok(()));
-        // A standing wait of a minute: admitted requests are refused all the same.
+        // After a standing wait of a minute, requests within the share are refused as well.
         let later = now + LATE_FOR;
         for at in [now, later] {
             turn.on_waited(&mut guard, at, Duration::from_mins(1), MessageClass::NewInvite);
@@ -234,13 +236,13 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_counts_that_stays_and_a_pause_does_not() {
-        let mut standing = Standing::default();
+    fn a_standing_wait_counts_and_a_pause_does_not() {
+        let mut standing = StandingWait::default();
         // A pause of 300 ms, whose messages are read within 20 ms.
         assert!(!counts(&mut standing, (0..20).map(|at| (1_000 + at, 300 - at * 15))));
         // A pause of 400 ms at 70 % load, from which recovery takes longer.
         assert!(!counts(&mut standing, (0..100).map(|at| (1_500 + at * 10, 400 - at * 3))));
-        // Two pauses without messages between.
+        // There are two pauses without messages in between.
         assert!(!counts(&mut standing, [(3_000, 50), (3_500, 50)]));
         // Overload.
         assert!(!counts(&mut standing, (0..10).map(|at| (4_000 + at * 10, 50))));

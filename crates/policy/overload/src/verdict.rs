@@ -9,13 +9,13 @@ pub enum AdmissionVerdict {
     Accept,
     /// The request is answered with a 503 now.
     Reject {
-        /// Retry-After of the 503. Without it the 503 concerns this request only (Overload paper, III-A).
+        /// Retry-After of the 503. Without Retry-After the 503 concerns only this request (Overload paper, III-A).
         retry_after: Option<Duration>,
     },
 }
 
 impl AdmissionVerdict {
-    /// A rejection of this request alone: a 503 without Retry-After.
+    /// A rejection that concerns only this request: a 503 without Retry-After.
     pub const REJECT: Self = Self::Reject { retry_after: None };
 
     /// Whether the request is accepted.
@@ -28,7 +28,7 @@ impl AdmissionVerdict {
     }
 }
 
-/// Time at which a host asks its local controller (Overload paper, VI-A).
+/// Time at which a host consults its local controller (Overload paper, VI-A).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum RejectAt {
     /// Before the request enters the queue ("early"): rejected requests never wait behind accepted ones.
@@ -41,7 +41,7 @@ pub enum RejectAt {
 /// Form of a rejection (Overload paper, VI-A).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum RejectState {
-    /// Without a transaction; cheapest. The returning ACK is recognised by its branch.
+    /// Without a transaction, which takes the least work. The ACK to the rejection is recognised by its branch.
     #[default]
     Stateless,
     /// Through a server transaction, like any other final response.

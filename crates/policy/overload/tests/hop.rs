@@ -35,7 +35,7 @@ fn sent(sender: &mut HopSender, now: Instant, rng: &mut Rng) -> usize {
 fn a_limit_holds_until_its_validity_ends_or_the_server_ends_it() {
     let mut rng = Rng::from_seed(1);
     let mut sender = HopSender::new(Scope::NewRequests);
-    assert_eq!(sent(&mut sender, at(0), &mut rng), 1_000, "nothing known, nothing held back");
+    assert_eq!(sent(&mut sender, at(0), &mut rng), 1_000, "without feedback every request is sent");
     sender.on_feedback(at(0), &feedback(Some(ClientLimit::Loss(0.0)), 5), &mut rng);
     assert_eq!(sent(&mut sender, at(999), &mut rng), 0);
     assert_eq!(sent(&mut sender, at(1_000), &mut rng), 1_000, "RFC 7339 §5.7, event 1");
@@ -45,7 +45,7 @@ fn a_limit_holds_until_its_validity_ends_or_the_server_ends_it() {
 }
 
 #[test]
-fn values_that_come_out_of_order_are_ignored_unless_the_numbers_began_anew() {
+fn values_out_of_order_are_ignored_unless_the_numbers_restarted() {
     let mut rng = Rng::from_seed(1);
     let mut sender = HopSender::new(Scope::NewRequests);
     let number = 100_000_000;
@@ -81,7 +81,7 @@ fn at_the_edge_the_smaller_of_the_two_fractions_counts() {
 }
 
 #[test]
-fn what_a_limit_counts_is_the_scope() {
+fn the_scope_decides_which_requests_a_limit_counts() {
     let mut rng = Rng::from_seed(1);
     for (scope, expected) in [(Scope::NewRequests, 100), (Scope::AllRequests, 35)] {
         let mut sender = HopSender::new(scope);
@@ -109,7 +109,7 @@ fn a_window_opens_only_as_fast_as_requests_are_confirmed() {
         (0..1_000).filter(|_| sender.judge(at(1), MessageClass::NewInvite, 1.0, rng).is_accept()).count()
     };
     sender.on_feedback(at(0), &feedback(Some(ClientLimit::Window(2.0)), 1), &mut rng);
-    assert_eq!(burst(&mut sender, &mut rng), 1, "from nothing under way it starts with one");
+    assert_eq!(burst(&mut sender, &mut rng), 1, "without requests under way the window starts with one");
     sender.on_feedback(at(1), &feedback(Some(ClientLimit::Window(50.0)), 2), &mut rng);
     let mut under_way = 1;
     let mut bursts = Vec::new();
@@ -121,11 +121,11 @@ fn a_window_opens_only_as_fast_as_requests_are_confirmed() {
     assert_eq!(bursts, [2, 4, 8, 16, 32, 50, 50]);
     sender.on_feedback(at(2), &feedback(Some(ClientLimit::Window(3.0)), 3), &mut rng);
     (0..47).for_each(|_| sender.on_settled(at(2), RequestOutcome::Answered));
-    assert_eq!((burst(&mut sender, &mut rng), sender.under_way()), (0, 3), "a smaller one counts at once");
+    assert_eq!((burst(&mut sender, &mut rng), sender.under_way()), (0, 3), "a smaller window counts at once");
 }
 
 #[test]
-fn a_server_that_never_answers_is_left_alone() {
+fn a_server_that_never_answers_gets_only_probes() {
     let mut rng = Rng::from_seed(1);
     let mut sender = HopSender::new(Scope::NewRequests);
     (0..3).for_each(|_| sender.on_settled(at(0), RequestOutcome::Silent));
@@ -137,7 +137,7 @@ fn a_server_that_never_answers_is_left_alone() {
 }
 
 #[test]
-fn the_receivers_numbers_grow_and_its_control_ends_with_validity_zero() {
+fn the_numbers_of_a_receiver_grow_and_its_control_ends_with_validity_zero() {
     let mut receiver = HopReceiver::<u8>::new(
         ReceiverLaw::Loss(occupancy::OccupancySettings::default()),
         Scope::NewRequests,
@@ -177,8 +177,8 @@ fn a_neighbour_that_goes_leaves_its_share_to_the_others() {
             shares.push(rate);
         }
     }
-    assert!((shares[98] - 80.0).abs() < 1.0, "half of 160 each: {}", shares[98]);
-    assert!((shares[299] - 160.0).abs() < 1.0, "all of it: {}", shares[299]);
+    assert!((shares[98] - 80.0).abs() < 1.0, "half of 160 for each: {}", shares[98]);
+    assert!((shares[299] - 160.0).abs() < 1.0, "all of 160: {}", shares[299]);
 }
 
 /// A server refuses for ten seconds every request that its window lets in; returns the number.
@@ -188,7 +188,7 @@ fn refused(sender: &mut HopSender, rng: &mut Rng) -> usize {
         if millis % 100 == 0 {
             sender.on_feedback(at(millis), &feedback(Some(ClientLimit::Window(1.0)), millis + 1), rng);
         }
-        // More calls wait than are ever let through, and the 503 comes at once.
+        // More calls wait than are ever admitted, and the 503 comes at once.
         for _ in 0..10 {
             if sender.judge(at(millis), MessageClass::NewInvite, 1.0, rng).is_accept() {
                 asked += 1;
@@ -207,7 +207,7 @@ fn refusals_do_not_clock_a_window_and_a_closed_window_opens_again() {
     let asked = refused(&mut sender, &mut rng);
     assert!((10..=16).contains(&asked), "six at first, then one a second: {asked}");
     assert_eq!(sender.under_way(), 0);
-    // After a second at most one is let in, and its answer opens the window for good.
+    // After a second at most one request is admitted, and its answer opens the window for good.
     sender.on_feedback(at(10_000), &feedback(Some(ClientLimit::Window(8.0)), 10_001), &mut rng);
     let now =
         (10_000..11_001).find(|ms| sender.judge(at(*ms), MessageClass::NewInvite, 1.0, &mut rng).is_accept());
@@ -254,13 +254,13 @@ fn storm(receiver: &mut HopReceiver<u8>, senders: &mut [HopSender; 4], rng: &mut
 }
 
 #[test]
-fn no_law_has_a_dead_end() {
+fn every_law_recovers_from_any_history() {
     for (law, seed) in laws().into_iter().flat_map(|law| (0..20).map(move |seed| (law, seed))) {
         let mut rng = Rng::from_seed(seed);
         let mut receiver = HopReceiver::new(law, Scope::NewRequests);
         let mut senders = [0; 4].map(|_| HopSender::new(Scope::NewRequests));
         storm(&mut receiver, &mut senders, &mut rng);
-        // The server is idle, and requests that are let through are answered.
+        // The server is idle, and admitted requests are answered.
         let mut free = [None; 4];
         for millis in (30_000..75_000).step_by(10) {
             let now = at(millis);

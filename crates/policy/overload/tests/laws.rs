@@ -39,7 +39,7 @@ fn with_rate_or_window_feedback_goodput_is_95_percent_of_capacity_at_any_overloa
 }
 
 #[test]
-fn a_step_from_140_to_400_is_taken_at_once_by_delay_rate_and_window_but_not_by_occupancy() {
+fn delay_rate_and_window_follow_a_step_of_load_at_once_and_occupancy_does_not() {
     let step = |local, feedback| run(plan(local, feedback, &[(0.0, 140.0), (40.0, 400.0)], 80.0), 2);
     for (local, feedback) in [("delay", "none"), ("none", "rate"), ("none", "window")] {
         let seconds = step(local, feedback);
@@ -91,7 +91,7 @@ fn bang_bang_swings_between_its_watermarks() {
 }
 
 #[test]
-fn delay_rejects_at_the_price_of_rejections_only() {
+fn delay_loses_only_the_cost_of_rejections() {
     for times in [2.0, 5.0, 10.0] {
         let seconds = storm("delay", "none", times);
         let steady = &seconds[60..80];
@@ -104,7 +104,7 @@ fn delay_rejects_at_the_price_of_rejections_only() {
 }
 
 #[test]
-fn after_the_storm_everything_is_taken_again() {
+fn after_an_overload_every_request_is_accepted_again() {
     for (local, feedback) in
         [("delay", "none"), ("none", "rate"), ("none", "window"), ("delay", "rate"), ("delay", "window")]
     {
@@ -121,8 +121,8 @@ fn after_the_storm_everything_is_taken_again() {
 fn senders_share_fairly() {
     for feedback in ["rate", "window"] {
         let mut plan = plan("none", feedback, &[], 120.0);
-        // Two senders want much, one twice as much, one little. The last gets all it wants, the others equal shares of
-        // the rest.
+        // Two senders offer equal loads, one twice as much, one little. The last gets all of its load, the others equal
+        // shares of the rest.
         plan.schedule = vec![(0.0, vec![200.0, 200.0, 400.0, 10.0])];
         let seconds = run(plan, 4);
         let rate = |sender: usize| {
@@ -141,7 +141,7 @@ fn senders_share_fairly() {
 }
 
 #[test]
-fn neighbours_that_know_nothing_of_feedback_are_held_by_the_local_law() {
+fn neighbours_without_feedback_are_limited_by_the_local_law() {
     let mut plan = plan("delay", "rate", &[(0.0, CAPACITY * 2.0)], 80.0);
     plan.supporting = 2;
     let seconds = run(plan, 5);
@@ -151,7 +151,7 @@ fn neighbours_that_know_nothing_of_feedback_are_held_by_the_local_law() {
 }
 
 #[test]
-fn a_priced_ack_makes_local_control_useless_and_feedback_worth_more() {
+fn a_cost_of_acks_makes_local_control_useless_and_feedback_better() {
     let good = |local, feedback, seed| {
         let mut plan = plan(local, feedback, &[(0.0, CAPACITY * MANY)], 80.0);
         plan.ack = Duration::from_millis(1);
@@ -168,7 +168,7 @@ fn a_priced_ack_makes_local_control_useless_and_feedback_worth_more() {
 }
 
 #[test]
-fn refusing_does_not_become_all_that_a_server_with_many_neighbours_does() {
+fn a_server_with_many_neighbours_does_not_spend_all_its_time_on_refusals() {
     // A window of one per neighbour exceeds the server's capacity, so it must refuse requests.
     for (feedback, senders, least) in
         [("window", 40, 0.6), ("window", 100, 0.6), ("rate", 40, 0.95), ("rate", 100, 0.95)]

@@ -30,13 +30,13 @@ pub struct NodePlan {
     /// Calls that it authenticates.
     pub authenticated: f64,
     /// Share of the calls arriving without state and going on to another node whose state this node keeps, from 0 to 1.
-    /// It is the value of `keep` in a proxy's `[distribution]`. `None` if the share differs by next hop, which a proxy
-    /// with a single share cannot do.
+    /// A proxy's `[distribution]` gets this value as `keep`. `None` if the share differs by next hop, since a proxy can
+    /// only have one share.
     pub keep: Option<f64>,
     /// `U_i`, from 0 to 1.
     pub utilisation: f64,
-    /// Whether a larger load would need a faster node here: in every plan for this load it is idle for less than a
-    /// ten-thousandth of the time.
+    /// Whether a larger load would need a faster node here. In every plan for this load the node is idle for less than
+    /// a ten-thousandth of the time.
     pub bottleneck: bool,
 }
 
@@ -56,7 +56,7 @@ pub struct WayPlan {
 }
 
 impl WayPlan {
-    /// Share of the calls without state that get it here; 1 if there are none.
+    /// Share of the calls without state whose state is kept here; 1 if there are none.
     pub fn keep(&self) -> f64 {
         let came = self.kept_here + self.open;
         if came > 0.0 { self.kept_here / came } else { 1.0 }
@@ -64,8 +64,8 @@ impl WayPlan {
 }
 
 impl Plan {
-    /// Scales the plan to another load. Utilisation is proportional to the load. In no other plan is the busiest node
-    /// less busy; otherwise that plan would carry more at full utilisation.
+    /// Scales the plan to another load. Utilisation is proportional to the load. No other plan has a less busy busiest
+    /// node; otherwise that plan would carry more at full utilisation.
     #[must_use]
     pub fn at(&self, load: f64) -> Self {
         let factor = load / self.load;
@@ -109,7 +109,7 @@ pub(crate) fn plan(program: &Program<'_>, load: f64, solution: &Solution, tight:
         if !same {
             ways.push(WayPlan { visit: flow.visit, to, kept_before: 0.0, kept_here: 0.0, open: 0.0 });
         }
-        let way = ways.last_mut().expect("one was put there");
+        let way = ways.last_mut().expect("an entry was pushed");
         let is_open = |class| is_open(program, class, PlannedFunction::State);
         match (is_open(flow.before), is_open(flow.behind)) {
             (true, true) => way.open += rate,

@@ -5,10 +5,13 @@
 //! state of every call is kept at one proxy of its path. [`solve`] finds the largest load, and a distribution of state
 //! that carries it.
 //!
-//! Two things are more exact than in the paper. Its equation 5 requires only that the total of kept state equals the
-//! number of calls. In a network that forks, this would allow state to be kept twice on one branch and not at all on
-//! another. Here the calls without state are followed along the links. A second function of the same kind,
-//! [`PlannedFunction::Authentication`], is distributed together with the first (section 7 of the paper names it).
+//! The program is more exact than the paper in two points.
+//!
+//! - The paper's equation 5 requires only that the total of kept state equals the number of calls. In a network that
+//!   forks, this would allow state to be kept twice on one branch and not at all on another. Here the calls without
+//!   state are followed along the links.
+//! - A second function of the same kind, [`PlannedFunction::Authentication`], is distributed together with the first
+//!   (section 7 of the paper names it).
 //!
 //! ```
 //! use plan::{Node, Routing, Topology, solve};

@@ -2,8 +2,8 @@
 //!
 //! Calls are divided into classes by their *open* functions: those still to be performed. With state alone there are
 //! two classes, "no state yet" and "kept". There is a variable for each visit, each link from it (the exit counts as
-//! one) and each pair of classes. It is the rate of calls that take this link, arrive in the first class and leave in
-//! the second. The difference is the work of the node. The rows are:
+//! one) and each pair of classes. A variable is the rate of calls that take this link, arrive in the first class and
+//! leave in the second. The difference of the classes is the work of the node. The rows are:
 //!
 //! - for each visit, class and link: departures are the link's fraction of arrivals (equations 1 and 2); with free
 //!   routing, one row for all links;
@@ -24,21 +24,21 @@ use crate::topology::{PlannedFunction, Routing, Topology};
 pub enum StateRule {
     /// The optimum over all nodes.
     Optimum,
-    /// Every node, for every call, as far as it can.
+    /// Every node, for every call, as far as the node can.
     All,
     /// The node where a call enters, as in networks that keep state at the edge.
     First,
     /// The node where a call leaves.
     Last,
     /// No node: the largest load of forwarding alone.
-    Nobody,
+    ForwardOnly,
 }
 
 /// Reason why there is no plan.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PlanError {
-    /// Some calls pass no node that has this function, or none where the rule requires it.
-    NobodyHas(PlannedFunction),
+    /// Some calls pass no node that has this function, or no node that may perform it under the rule.
+    MissingFunction(PlannedFunction),
     /// The solver failed. The cause is extreme numbers (rates more than six orders of magnitude apart) or a bug of the
     /// program, never the network.
     Solver(String),
@@ -47,11 +47,11 @@ pub enum PlanError {
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NobodyHas(PlannedFunction::State) => {
-                f.write_str("some calls pass no node that could keep their state; give one a `stateful` rate")
+            Self::MissingFunction(PlannedFunction::State) => {
+                f.write_str("some calls pass no node that can keep their state; give a node on their path a `stateful` rate")
             }
-            Self::NobodyHas(PlannedFunction::Authentication) => f.write_str(
-                "some calls pass no node that could authenticate them; give one an `authenticating` rate",
+            Self::MissingFunction(PlannedFunction::Authentication) => f.write_str(
+                "some calls pass no node that can authenticate them; give a node on their path an `authenticating` rate",
             ),
             Self::Solver(reason) => {
                 write!(f, "the linear program cannot be solved ({reason}); are rates in calls a second?")
@@ -63,8 +63,7 @@ impl fmt::Display for PlanError {
 impl std::error::Error for PlanError {}
 
 /// Computes the largest load of a network, and a plan for it.
-///
-/// Among several plans for this load, takes the one with the least utilisation of the busiest node that is no
+/// Among several plans for this load, takes the plan with the least utilisation of the busiest node that is not a
 /// bottleneck.
 pub fn solve(topology: &Topology) -> Result<Plan, PlanError> {
     solve_with(topology, StateRule::Optimum)
@@ -80,7 +79,7 @@ pub fn solve_with(topology: &Topology, rule: StateRule) -> Result<Plan, PlanErro
             reduced.run(&Goal::Load).is_ok_and(|flows| flows.load < LOAD_MIN)
         };
         let missing = program.functions.iter().copied().find(|function| alone(*function));
-        return Err(PlanError::NobodyHas(missing.unwrap_or(PlannedFunction::State)));
+        return Err(PlanError::MissingFunction(missing.unwrap_or(PlannedFunction::State)));
     }
     // A little less than the largest load, so that rounding makes no program infeasible.
     let load = most.load * (1.0 - 1e-8);
@@ -97,11 +96,11 @@ pub fn solve_with(topology: &Topology, rule: StateRule) -> Result<Plan, PlanErro
 /// Smallest load that counts, in units of the slowest node.
 const LOAD_MIN: f64 = 1e-6;
 
-/// Largest error of each row. If a little room at one node affects much at others, the load has a multiple of this
-/// error.
+/// Largest error of each row. If a small change of room at one node causes a large change at others, the error of the
+/// load is a multiple of this value.
 const TOLERANCE: f64 = 1e-9;
 
-/// A node whose utilisation can be this much below 1 at the largest load is no bottleneck.
+/// A node whose utilisation can be this much below 1 at the largest load is not a bottleneck.
 const SLACK: f64 = 1e-4;
 
 /// Objective of the program; loads are in units of the slowest node.
@@ -147,7 +146,7 @@ pub(crate) struct Solution {
 
 impl<'t> Program<'t> {
     fn new(topology: &'t Topology, rule: StateRule) -> Self {
-        let shared = !matches!(rule, StateRule::All | StateRule::Nobody);
+        let shared = !matches!(rule, StateRule::All | StateRule::ForwardOnly);
         let functions = if shared { topology.functions().to_vec() } else { Vec::new() };
         let unit = topology.nodes.iter().map(|node| node.stateless).fold(f64::INFINITY, f64::min);
         Self { topology, rule, functions, unit }
@@ -200,7 +199,7 @@ impl<'t> Program<'t> {
             return false;
         }
         match self.rule {
-            StateRule::Optimum | StateRule::All | StateRule::Nobody => true,
+            StateRule::Optimum | StateRule::All | StateRule::ForwardOnly => true,
             StateRule::First => flow.behind == 0 && (flow.before == 0 || visit.entry > 0.0),
             StateRule::Last => leaves || flow.before == flow.behind,
         }
@@ -287,7 +286,7 @@ impl<'t> Program<'t> {
     ) -> Vec<Variable> {
         let mut busy = vec![LinearExpr::empty(); self.topology.nodes.len()];
         for (flow, variable) in flows {
-            let cost = self.cost(*flow).expect("only flows that a node can carry are there");
+            let cost = self.cost(*flow).expect("only flows that a node can carry have a variable");
             busy[self.topology.visits[flow.visit].node].add(*variable, cost * self.unit);
         }
         let busiest = match goal {

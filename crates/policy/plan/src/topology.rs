@@ -12,7 +12,7 @@ const ROUNDING: f64 = 1e-9;
 /// Most paths that are listed.
 pub const PATHS_MAX: usize = 1000;
 
-/// Function that one proxy of a path performs for a call, and the others need not.
+/// Function that one proxy of a path performs for a call, so that the others need not perform it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlannedFunction {
     /// Keeps the state of its transactions or its dialog (paper, section 2).
@@ -67,8 +67,8 @@ pub enum Routing {
     Free,
 }
 
-/// A passage of calls through a node, distinguished by where they come from or go to. A node has several visits if
-/// paths pass it in different orders, with one capacity for all of them.
+/// A passage of calls through a node, distinguished by the previous or the next nodes of these calls. A node has
+/// several visits if paths pass it in different orders, with one capacity for all of them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Visit {
     /// Index of the node.
@@ -119,19 +119,26 @@ pub enum TopologyError {
 impl fmt::Display for TopologyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Empty => f.write_str("there is no node that calls pass; add one"),
+            Self::Empty => f.write_str("the topology has no node that calls pass; add a node and a path"),
             Self::Rate(node) => write!(
                 f,
-                "node {node}: expected finite rates above 0, and no more with a function than without"
+                "node {node}: expected finite rates above 0; a rate with a function must not exceed the rate without it"
             ),
-            Self::Absent(visit) => write!(f, "visit {visit}: it names a node or a visit that there is not"),
-            Self::Share(visit) => write!(f, "visit {visit}: expected shares from 0 to 1, at most 1 together"),
-            Self::Entries(sum) => {
-                write!(f, "expected shares of calls that enter which add up to 1, not {sum}")
+            Self::Absent(visit) => {
+                write!(f, "visit {visit}: it refers to a node or a visit that does not exist")
             }
-            Self::Circle(visit) => write!(f, "visit {visit}: calls must not go round in a circle"),
+            Self::Share(visit) => {
+                write!(f, "visit {visit}: expected shares from 0 to 1 with a sum of at most 1")
+            }
+            Self::Entries(sum) => {
+                write!(f, "expected entry shares with a sum of 1, not {sum}")
+            }
+            Self::Circle(visit) => write!(
+                f,
+                "visit {visit}: the links from this visit lead back to it; calls must not run in a circle"
+            ),
             Self::Leaves(visit) => {
-                write!(f, "visit {visit}: with free routing calls leave only where there is no way on")
+                write!(f, "visit {visit}: with free routing, calls leave only at visits without links")
             }
         }
     }
@@ -159,7 +166,7 @@ impl Topology {
     }
 
     /// Builds a network from whole paths: the nodes of each path in order, and its share of the calls. Each path has
-    /// its own visits, so nodes know the path of every call. This is the program of the paper for several flows; it
+    /// its own visits, so nodes know the path of every call. This is the program of the paper for several flows. It
     /// needs no order among nodes.
     pub fn of_paths(
         nodes: Vec<PlanNode>,
@@ -272,7 +279,7 @@ impl Topology {
         open.reverse();
         let mut paths = Vec::new();
         while let Some((path, share)) = open.pop() {
-            let at = *path.last().expect("a path begins somewhere");
+            let at = *path.last().expect("a path has a first visit");
             for way in self.visits[at].next.iter().rev() {
                 let goes = if self.routing == Routing::Free { 0.0 } else { share * way.share };
                 if goes > 0.0 || self.routing == Routing::Free {

@@ -33,7 +33,7 @@ fn near(value: f64, expected: f64) {
 }
 
 #[test]
-fn servers_in_series_carry_what_the_paper_computes() {
+fn servers_in_series_carry_the_load_of_the_paper() {
     for (count, load) in [(1, 4700.0), (2, 5151.92), (3, 5322.52), (4, 5412.12)] {
         let plan = solve(&in_series(servers(count))).unwrap();
         near(plan.load, load);
@@ -78,17 +78,17 @@ proptest! {
 }
 
 #[test]
-fn what_is_set_by_hand_carries_what_its_slowest_server_does() {
+fn a_fixed_rule_is_limited_by_its_slowest_server() {
     let topology = in_series(servers(2));
     let load = |rule| solve_with(&topology, rule).unwrap().load;
     near(load(StateRule::All), 4700.0);
     near(load(StateRule::First), 4700.0);
     near(load(StateRule::Last), 4700.0);
-    near(load(StateRule::Nobody), 5700.0);
+    near(load(StateRule::ForwardOnly), 5700.0);
 }
 
 #[test]
-fn by_hand_the_others_are_not_used_up() {
+fn with_a_fixed_rule_other_servers_have_room_left() {
     let plan = solve_with(&in_series(servers(2)), StateRule::Last).unwrap();
     assert!(!plan.nodes[0].bottleneck && plan.nodes[1].bottleneck);
     near(plan.nodes[0].utilisation, 4700.0 / 5700.0);
@@ -99,7 +99,7 @@ fn by_hand_the_others_are_not_used_up() {
 }
 
 #[test]
-fn a_fork_is_as_fast_as_its_slower_branch_and_the_rest_has_room() {
+fn a_fork_is_limited_by_its_slower_branch() {
     // S1 sends half of its calls to S2 and half to S3. S2 is slow: it forwards 2000 and keeps 1000.
     let nodes = vec![server("S1"), PlanNode::new("S2", 2000.0, 1000.0), server("S3")];
     let topology = graph(nodes, &[1.0, 0.0, 0.0], &[&[(1, 0.5), (2, 0.5)], &[], &[]], Routing::Fixed);
@@ -138,7 +138,7 @@ fn free_routing_sends_calls_where_there_is_room() {
 }
 
 #[test]
-fn entries_that_share_a_core() {
+fn two_entries_share_a_core() {
     // Two edges of 3000 and 1000 calls/s before a core of 4200: each keeps as much as forwarding leaves room for, which
     // is (6000 - 1.5 t) + (4000 - t) + (21000 - 5 t) = t.
     let nodes = vec![
@@ -169,7 +169,7 @@ fn edge_core_edge_without_an_order() {
 }
 
 #[test]
-fn a_path_says_where_its_state_is_kept() {
+fn a_path_names_the_nodes_that_keep_its_state() {
     let nodes = vec![server("S1"), PlanNode::new("S2", 2000.0, 1000.0), server("S3")];
     let topology = graph(nodes, &[1.0, 0.0, 0.0], &[&[(1, 0.5), (2, 0.5)], &[], &[]], Routing::Fixed);
     let paths = solve(&topology).unwrap().paths(&topology).unwrap();
@@ -183,7 +183,7 @@ fn a_path_says_where_its_state_is_kept() {
 /// S2 can keep no more state, nor can S3 behind it, but S4 could. With knowledge of the whole path, only the state of
 /// S3's calls is kept at S1.
 #[test]
-fn to_know_the_whole_path_can_carry_more() {
+fn knowing_whole_paths_can_increase_the_load() {
     let nodes = vec![
         server("S1"),
         PlanNode { stateful: None, ..server("S2") },
@@ -200,7 +200,7 @@ fn to_know_the_whole_path_can_carry_more() {
 }
 
 #[test]
-fn some_calls_leave_on_the_way() {
+fn some_calls_leave_before_the_last_node() {
     // A third leaves at S1, so S2 has less to do.
     let topology = graph(servers(2), &[1.0, 0.0], &[&[(1, 2.0 / 3.0)], &[]], Routing::Fixed);
     let plan = solve(&topology).unwrap();
@@ -238,17 +238,17 @@ fn a_plan_for_less_has_the_same_shares() {
 }
 
 #[test]
-fn who_could_never_keep_is_told() {
+fn a_missing_function_is_reported() {
     let none = vec![PlanNode { stateful: None, ..server("S1") }];
-    assert_eq!(solve(&in_series(none)), Err(PlanError::NobodyHas(PlannedFunction::State)));
+    assert_eq!(solve(&in_series(none)), Err(PlanError::MissingFunction(PlannedFunction::State)));
     let state = in_series(servers(2)).authenticated();
-    assert_eq!(solve(&state), Err(PlanError::NobodyHas(PlannedFunction::Authentication)));
+    assert_eq!(solve(&state), Err(PlanError::MissingFunction(PlannedFunction::Authentication)));
     let last = in_series(vec![server("S1"), PlanNode { stateful: None, ..server("S2") }]);
-    assert_eq!(solve_with(&last, StateRule::Last), Err(PlanError::NobodyHas(PlannedFunction::State)));
+    assert_eq!(solve_with(&last, StateRule::Last), Err(PlanError::MissingFunction(PlannedFunction::State)));
 }
 
 #[test]
-fn state_that_costs_nothing_is_no_limit() {
+fn state_without_cost_does_not_limit_the_load() {
     let nodes = vec![PlanNode::new("S1", 100.0, 100.0), PlanNode::new("S2", 50.0, 40.0)];
     near(solve(&in_series(nodes.clone())).unwrap().load, 50.0);
     near(closed_form(&nodes).unwrap(), 50.0);
@@ -256,7 +256,7 @@ fn state_that_costs_nothing_is_no_limit() {
 
 /// A slow node beside one that is six orders of magnitude faster.
 #[test]
-fn a_slow_node_is_no_rounding_error() {
+fn a_slow_node_is_not_lost_in_rounding() {
     let nodes = vec![PlanNode::new("fast", 1e6, 9e5), PlanNode::new("slow", 1.0, 0.5)];
     near(solve(&in_series(nodes)).unwrap().load, 1.0);
     let nodes =
@@ -308,7 +308,7 @@ fn a_hundred_nodes_are_solved() {
         assert!(plan.nodes.iter().any(|node| node.bottleneck));
         // Free or not, ten layers of ten nodes carry no more than ten nodes forward.
         assert!(plan.load > 5000.0 && plan.load < 16_000.0, "{}", plan.load);
-        assert!(topology.by_path().is_none(), "too many paths to tell apart");
-        assert_eq!(solve(&topology).unwrap(), plan, "the same again");
+        assert!(topology.by_path().is_none(), "there are too many paths to list");
+        assert_eq!(solve(&topology).unwrap(), plan, "the same plan again");
     }
 }

@@ -30,7 +30,7 @@ fn topologies() -> impl Strategy<Value = Topology> {
 }
 
 fn extra(node: &PlanNode) -> f64 {
-    node.extra_cost(PlannedFunction::State).expect("each keeps state")
+    node.extra_cost(PlannedFunction::State).expect("each node keeps state")
 }
 
 /// Calls of each node at a load of 1.
@@ -44,7 +44,7 @@ fn calls(topology: &Topology, paths: &[(Vec<usize>, f64)]) -> Vec<f64> {
     calls
 }
 
-/// With whole paths known, distributing state is a transport problem from paths to nodes. By the marriage theorem a
+/// With whole paths known, distributing state is a transport problem from paths to nodes. By Hall's marriage theorem a
 /// load can be carried if, for each set of paths, its nodes have room for that set. Each set bounds the load by a
 /// formula.
 fn by_marriage(topology: &Topology) -> f64 {

@@ -10,14 +10,14 @@ pub enum AccessRefusal {
     /// 403 (RFC 3261 §21.4.4): trying again is pointless.
     #[default]
     Forbidden,
-    /// 503 (RFC 3261 §21.5.4): trying again later may succeed.
+    /// 503 (RFC 3261 §21.5.4): a later attempt may succeed.
     Unavailable,
     /// No response, so that a stranger does not learn that a server is here.
     Silence,
 }
 
-/// Networks that are admitted or refused. The smallest network that contains an address decides. An address in no
-/// network is admitted, unless the list of admitted networks is not empty.
+/// Networks that are admitted or refused. For an address, the smallest network that contains it decides. An address in
+/// no network is admitted, unless the list of admitted networks is not empty.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Access {
     /// True for admitted networks.
@@ -99,7 +99,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_a_look_at_each_network_would_have_it(
+        fn the_smallest_network_decides_as_in_a_linear_search(
             lists in prop::collection::vec((any::<u8>(), 0..=8_u8, any::<bool>()), 0..12),
             at in any::<u8>(),
         ) {

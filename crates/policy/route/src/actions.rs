@@ -1,5 +1,5 @@
-//! Edits that a rule makes before it forwards a request: Request-URI, and header fields that no other part of the proxy
-//! edits.
+//! Edits that a rule makes before a request is forwarded: of the Request-URI, and of header fields that no other part
+//! of the proxy edits.
 
 use crate::tel::{TelUri, write_user_text};
 use wire::{Edits, Message, SipUri};
@@ -41,9 +41,9 @@ const NAME_MAX: usize = 64;
 /// Edits of the user in the Request-URI.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct UserEdit {
-    /// Prefixes to remove; the first that matches is removed.
+    /// Prefixes to remove; only the first prefix that matches is removed.
     pub(crate) strip: Vec<Vec<u8>>,
-    /// Added in front of the rest.
+    /// Text that is added in front of the remaining user.
     pub(crate) prefix: String,
     /// Replaces the whole user.
     pub(crate) whole: Option<String>,
@@ -61,8 +61,8 @@ pub struct Actions {
 }
 
 impl Actions {
-    /// Removes this prefix from the user, compared with escapes decoded. Of several prefixes, the first that matches is
-    /// removed.
+    /// Removes this prefix from the user, compared with escapes decoded. Of several prefixes, only the first that
+    /// matches is removed.
     ///
     /// # Errors
     /// Describes the expected value.
@@ -120,7 +120,7 @@ impl Actions {
         Ok(())
     }
 
-    /// Adds a header field after those of the same name.
+    /// Adds a header field after the header fields of the same name.
     ///
     /// # Errors
     /// Describes the expected value.
@@ -136,7 +136,7 @@ impl Actions {
         Ok(())
     }
 
-    /// Replaces the header fields of this name by one.
+    /// Replaces all header fields of this name by one header field.
     ///
     /// # Errors
     /// Describes the expected value.
@@ -151,7 +151,7 @@ impl Actions {
         *self == Self::default()
     }
 
-    /// Most bytes by which the edits lengthen a request with this Request-URI.
+    /// Maximum number of bytes by which the edits lengthen a request with this Request-URI.
     pub fn growth(&self, uri: &[u8]) -> usize {
         let user = self.user.whole.as_ref().map_or(self.user.prefix.len(), String::len) + 1;
         let added: usize = self.added.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
@@ -160,9 +160,10 @@ impl Actions {
         user + self.host.as_ref().map_or(0, String::len) + added + of_tel
     }
 
-    /// Appends the edited Request-URI to `out`. Returns false and appends nothing if `uri` stays unchanged, as any URI
-    /// of another scheme than `sip`, `sips` and `tel` does. A `tel` URI becomes a SIP URI (RFC 3261 §19.1.6) with the
-    /// host that is set, or else `here`: the local host and port that received it.
+    /// Appends the edited Request-URI to `out`. Returns false and appends nothing if `uri` stays unchanged. A URI of
+    /// another scheme than `sip`, `sips` and `tel` always stays unchanged. A `tel` URI becomes a SIP URI (RFC 3261
+    /// §19.1.6) with the host that is set. Without a set host, its host is `here`: the local address and port that
+    /// received the request.
     pub fn uri(&self, uri: &[u8], here: &str, out: &mut Vec<u8>) -> bool {
         if self.user == UserEdit::default() && self.host.is_none() {
             return false;
@@ -271,13 +272,13 @@ pub(crate) fn end_of_prefix(user: &[u8], prefix: &[u8]) -> Option<usize> {
     Some(at)
 }
 
-/// Checks that text may stand in a user unescaped; other characters must be written as escapes.
+/// Checks that a text may occur unescaped in a user. Other characters must be written as escapes.
 fn check_user(user: &str) -> Result<(), String> {
     let uri = format!("sip:{user}@h");
     let is_user = |uri: SipUri<'_>| uri.user == Some(user.as_bytes()) && uri.host == wire::Host::Name(b"h");
     if user.is_empty() || user.len() > crate::PATTERN_MAX || !SipUri::parse(uri.as_bytes()).is_ok_and(is_user)
     {
-        return Err("expected characters that may stand in the user of a URI; others as %HH".to_owned());
+        return Err("expected characters that may stand in the user of a URI; write others as %HH".to_owned());
     }
     Ok(())
 }
@@ -289,7 +290,7 @@ fn check_name(name: &str) -> Result<(), String> {
     }
     match PROTECTED.iter().find(|protected| protected.eq_ignore_ascii_case(name)) {
         Some(protected) => Err(format!(
-            "expected another header field: {protected} belongs to forwarding itself, or to the two parties"
+            "expected another header field: rules must not edit {protected}, which the proxy or the user agents set"
         )),
         None => Ok(()),
     }
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn the_user_loses_and_gets_prefixes() {
+    fn prefixes_of_the_user_are_removed_and_added() {
         let strip = |uri| rewritten(|a| a.strip_prefix("0044").and_then(|()| a.strip_prefix("+44")), uri);
         assert_eq!(strip("sip:00442079@h"), "sip:2079@h");
         assert_eq!(
@@ -326,8 +327,8 @@ mod tests {
         assert_eq!(strip("sip:00492079@h"), "sip:00492079@h");
         assert_eq!(strip("sip:+4@h"), "sip:+4@h");
         assert_eq!(strip("sip:h"), "sip:h");
-        assert_eq!(strip("sip:+44@h;a"), "sip:h;a", "no user is left");
-        assert_eq!(strip("sip:+44:pw@h"), "sip:h", "nor a password without one");
+        assert_eq!(strip("sip:+44@h;a"), "sip:h;a", "the URI has no user any more");
+        assert_eq!(strip("sip:+44:pw@h"), "sip:h", "a password is removed with the user");
         let both = |uri| rewritten(|a| a.strip_prefix("0").and_then(|()| a.add_prefix("+44")), uri);
         assert_eq!(both("sip:02079@h"), "sip:+442079@h");
         assert_eq!(both("sip:2079@h"), "sip:+442079@h");
@@ -344,7 +345,7 @@ mod tests {
         assert_eq!(foo("TEL:%2B358-(555).1234567;POSTD=PP22"), sip);
         let several = "sip:+3585551234567;isub=1411;postd=pp22;b=X;c@foo.com;user=phone";
         assert_eq!(foo("tel:+358-555-1234567;C;postd=pp22;B=X;isub=1411"), several);
-        // Some characters of a `tel` parameter may not stand in the user of a SIP URI.
+        // Some characters of a `tel` parameter are not allowed in the user of a SIP URI.
         assert_eq!(foo("tel:7042;x=[a:b]@"), "sip:7042;x=%5Ba%3Ab%5D%40@foo.com;user=phone");
         assert_eq!(
             foo("tel:7042;phone-context=Example.COM"),
@@ -357,7 +358,7 @@ mod tests {
         assert_eq!(
             rewritten(|a| a.strip_prefix("+44"), "tel:+44;ext=5"),
             "sip:192.0.2.1:5060",
-            "no number is left"
+            "the URI has no number any more"
         );
         assert_eq!(rewritten(|a| a.set_header("X-A", "1"), "tel:+44"), "tel:+44", "the URI is not rewritten");
         assert_eq!(foo("urn:service:sos"), "urn:service:sos");
@@ -376,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_not_be_sip_is_refused() {
+    fn edits_that_would_not_be_sip_are_refused() {
         let mut actions = Actions::default();
         for user in ["", "a@b", "a b", "a\r\nb", "%4", "a:b", "a<", "\u{fc}", &"1".repeat(256)] {
             assert!(actions.set_user(user).is_err() && actions.add_prefix(user).is_err(), "{user:?}");
@@ -398,7 +399,7 @@ mod tests {
         for value in ["a\r\nEvil: 1", "a\nb", "a\rb", "a\0b", " a", "a\t", &long] {
             assert!(actions.add_header("X-A", value).is_err() && actions.set_header("X-A", value).is_err());
         }
-        assert!(actions.is_empty(), "what is refused leaves nothing: {actions:?}");
+        assert!(actions.is_empty(), "a refused edit adds nothing: {actions:?}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Retry budget: bounds retries to a share of first attempts, so that retries cannot multiply an overload.
+//! Retry budget: limits retries to a share of the first attempts, so that retries cannot multiply an overload.
 
 use base::Instant;
 use core::time::Duration;
@@ -15,8 +15,8 @@ pub struct BudgetSettings {
 }
 
 impl Default for BudgetSettings {
-    /// A tenth of the first attempts in 10 s, plus 100. With many calls an overload grows by about a tenth at most;
-    /// with few calls, all of them may be retried.
+    /// A tenth of the first attempts in 10 s, plus 100. With many calls, retries add at most about a tenth to an
+    /// overload. With few calls, all of them may be retried.
     fn default() -> Self {
         Self { ratio: 0.1, least: 100, window: Duration::from_secs(10) }
     }
@@ -31,7 +31,8 @@ impl BudgetSettings {
     }
 }
 
-/// Parts of a window. Old counts expire one part at a time, so the effective window is up to one part shorter.
+/// Number of parts of a window. Old counts expire one part at a time, so the effective window is up to one part
+/// shorter.
 const PARTS: usize = 10;
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -43,7 +44,8 @@ struct Count {
 /// Counts of attempts over a window, in fixed memory.
 ///
 /// - [`first`](Self::first) counts the first attempt of a request.
-/// - [`may_retry`](Self::may_retry) is asked before each further attempt; if false, the present failure is final.
+/// - [`may_retry`](Self::may_retry) is called before each further attempt; if it returns false, the present failure is
+///   final.
 /// - [`retry`](Self::retry) counts each further attempt.
 #[derive(Clone, Debug)]
 pub struct Budget {
@@ -94,7 +96,7 @@ impl Budget {
         count.retries = count.retries.saturating_add(1);
     }
 
-    /// Part of `now`. Clears the parts that have left the window.
+    /// Returns the part to which `now` belongs. Clears the parts that have left the window.
     fn part(&mut self, now: Instant) -> &mut Count {
         let length = (self.settings.window.as_nanos() as u64 / PARTS as u64).max(1);
         let number = (now.as_nanos() / length).max(self.latest);
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn few_calls_are_all_retried_and_of_many_a_tenth() {
+    fn few_calls_are_all_retried_but_only_a_tenth_of_many() {
         let retried = |calls: u32| {
             let mut budget = Budget::new(BudgetSettings::default());
             let mut retried = 0;
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_long_ago_counts_no_more() {
+    fn attempts_before_the_window_do_not_count() {
         let mut budget = Budget::new(BudgetSettings { least: 1, ..BudgetSettings::default() });
         (0..100).for_each(|_| budget.first(Instant::ZERO));
         assert_eq!((0..100).filter(|_| try_retry(&mut budget, Instant::from_millis(9_900))).count(), 11);

@@ -16,8 +16,8 @@ pub enum Reason {
 
 /// Rules that can never match, each with its index.
 ///
-/// Compares rules in pairs, condition by condition. It does not find a rule covered by several others together, nor
-/// compare regular expressions. The result may be incomplete, but each entry is certain.
+/// Compares rules in pairs, condition by condition. It does not find a rule that only several other rules together
+/// cover, and does not compare regular expressions. So the result may be incomplete, but each entry is certain.
 pub(crate) fn unreachable(rules: &[Rule]) -> Vec<(usize, Reason)> {
     let reason = |(index, rule): (usize, &Rule)| {
         if contradicts(&rule.conditions) {

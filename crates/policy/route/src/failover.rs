@@ -9,7 +9,7 @@ pub enum FailoverCause {
     /// No member of the pool takes calls, so nothing was sent; or an ICMP error shows that a member did not get the
     /// request.
     NoneAlive,
-    /// Each member has its most calls, or the pool its most sessions. Nothing was sent.
+    /// Each member is at its limit of calls, or the pool is at its limit of sessions. Nothing was sent.
     Full,
     /// A member answered 503 (RFC 3261 §21.5.4).
     Unavailable,
@@ -35,8 +35,8 @@ pub struct Failover {
     pub attempts: u8,
     /// Limits retries, so that they do not add to an overload.
     pub budget: BudgetSettings,
-    /// Time without any response after which an INVITE goes to another member; zero for no such time. `None`: the
-    /// pool's setting applies.
+    /// Time without any response after which an INVITE goes to another member. Zero: the INVITE never goes to another
+    /// member for this reason. `None`: the setting of the pool applies.
     pub invite_timeout: Option<Duration>,
 }
 
@@ -51,7 +51,7 @@ impl Failover {
     }
 
     /// Whether the next pool is tried after this outcome, when a request was already sent to `sent` pools.
-    pub fn goes_on(&self, outcome: FailoverCause, sent: u8) -> bool {
+    pub fn tries_next(&self, outcome: FailoverCause, sent: u8) -> bool {
         self.on[outcome as usize] && sent < self.attempts
     }
 }
@@ -68,14 +68,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_named_outcomes_go_on_and_not_for_ever() {
+    fn only_named_outcomes_try_the_next_pool_within_a_limit() {
         let failover =
             Failover { attempts: 2, ..Failover::on(&[FailoverCause::NoneAlive, FailoverCause::Timeout]) };
-        assert!(failover.goes_on(FailoverCause::NoneAlive, 0) && failover.goes_on(FailoverCause::Timeout, 1));
         assert!(
-            !failover.goes_on(FailoverCause::Full, 0) && !failover.goes_on(FailoverCause::Unavailable, 1)
+            failover.tries_next(FailoverCause::NoneAlive, 0)
+                && failover.tries_next(FailoverCause::Timeout, 1)
         );
-        assert!(!failover.goes_on(FailoverCause::Timeout, 2));
-        assert!(FailoverCause::ALL.into_iter().all(|outcome| Failover::default().goes_on(outcome, 1)));
+        assert!(
+            !failover.tries_next(FailoverCause::Full, 0)
+                && !failover.tries_next(FailoverCause::Unavailable, 1)
+        );
+        assert!(!failover.tries_next(FailoverCause::Timeout, 2));
+        assert!(FailoverCause::ALL.into_iter().all(|outcome| Failover::default().tries_next(outcome, 1)));
     }
 }

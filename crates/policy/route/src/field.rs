@@ -26,8 +26,9 @@ pub enum Part {
 pub enum Field {
     /// A part of a URI.
     Uri(UriPlace, Part),
-    /// Values of a header field, given by its long name; the compact form is found too. A condition holds if one value
-    /// matches. Each line is one value; a comma-separated list is not split. Compared in any case (RFC 3261 §7.3.1).
+    /// Values of a header field, given by its long name. The compact form is found as well. A condition holds if one
+    /// value matches. Each line is one value; a comma-separated list is not split. Compared in any case (RFC 3261
+    /// §7.3.1).
     Header(String),
 }
 

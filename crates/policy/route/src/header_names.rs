@@ -68,7 +68,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_number_found_is_that_of_a_look_at_each(
+        fn the_number_found_equals_that_of_a_linear_search(
             names in prop::collection::vec("(X-[ab]{0,2}|Subject|x-a|Supported|Accept-Contact)", 1..8),
             written in "(X-[abA]{0,2}|x-A|s|S|SUBJECT|k|a|A|Accept-contact|b|@)",
         ) {

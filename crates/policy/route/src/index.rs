@@ -4,15 +4,16 @@ use core::cmp::Ordering;
 
 /// Texts, with the rules that require them.
 ///
-/// Sorted, so that a prefix precedes all texts that start with it. Each entry links to the longest other entry that is
-/// a prefix of it. A binary search finds the last entry that does not sort after the text. All prefixes of the text are
-/// that entry, if it is one, and the entries it links to. Suffixes are prefixes in reverse reading order.
+/// The entries are sorted, so that a prefix precedes all texts that start with it. Each entry links to the longest
+/// other entry that is a prefix of it. A binary search finds the last entry that does not sort after the text. All
+/// prefixes of the text are among this entry and the entries to which it links. For suffixes, the texts are stored and
+/// read in reverse order.
 #[derive(Clone, Debug)]
 pub(crate) struct TextIndex {
     from_end: bool,
     any_case: bool,
-    /// Common start of all texts, in reading order. It is compared once, and the heads start after it. Host names often
-    /// share a long common end.
+    /// Common start of all texts, in reading order. It is compared only once, and the heads start after it. For
+    /// example, host names often have a long common end.
     common: Box<[u8]>,
     entries: Vec<Entry>,
 }
@@ -21,7 +22,7 @@ pub(crate) struct TextIndex {
 struct Entry {
     /// First bytes of `text` after the common start, so that most comparisons are of two numbers.
     head: u64,
-    /// In reading order; in lower case if case is ignored.
+    /// Text in reading order; in lower case if case is ignored.
     text: Box<[u8]>,
     shorter: Option<u32>,
     /// Rules that require exactly this text, in order.
@@ -75,7 +76,7 @@ impl TextIndex {
                 let head = head(text[common.len()..].iter().copied());
                 entries.push(Entry { head, text: text.into(), shorter, exact: Vec::new(), open: Vec::new() });
             }
-            let entry = entries.last_mut().expect("one was pushed where there was none");
+            let entry = entries.last_mut().expect("an entry was pushed if there was none");
             let rules = if is_exact { &mut entry.exact } else { &mut entry.open };
             // A rule may contain a text twice.
             if rules.last() != Some(&rule) {
@@ -96,7 +97,7 @@ impl TextIndex {
             order != Ordering::Greater
         });
         let mut next = behind.checked_sub(1);
-        // If an entry is a prefix of the text, the entries it links to are too.
+        // If an entry is a prefix of the text, the entries to which it links are also prefixes.
         let mut begins = false;
         while let Some(index) = next {
             let entry = &self.entries[index];
@@ -146,7 +147,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_rules_found_are_those_of_a_look_at_each(
+        fn the_rules_found_equal_those_of_a_linear_search(
             texts in prop::collection::vec(("([abA\u{0}]{0,4}|aaaaaa[abA]{0,5}|[ab]{0,2}aaaaaa)", any::<bool>()), 0..20),
             text in "([abAB\u{0}]{0,6}|aaaaaa[abAB]{0,7}|[abA]{0,3}aaaaaa)",
             from_end in any::<bool>(),

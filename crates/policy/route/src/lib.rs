@@ -1,9 +1,10 @@
-//! Routing: chooses the pool of a request, or refuses it. Rules, targets, failover, access lists, rate limits.
+//! Routing: chooses the pool of a request, or refuses the request. Contains rules, targets, failover, access lists and
+//! rate limits.
 //!
-//! Pure: no sockets, no clock, no randomness. A [`Query`] gives access to the request; time is an argument.
+//! The crate uses no sockets, no clock and no randomness. A [`Query`] gives access to the request; time is an argument.
 //!
-//! - [`Table`] holds [`Rule`]s in order; the first whose [`Conditions`] hold wins. The cost of a lookup grows with the
-//!   number of rules that share a text or network with the request, not with the number of all rules.
+//! - [`Table`] contains [`Rule`]s in order. The first rule whose [`Conditions`] are true is used. The cost of a lookup
+//!   grows with the number of rules that share a text or network with the request, not with the number of all rules.
 //! - The [`Actions`] of a rule edit the request. Its [`Target`] is the destination: [`Pools`] with priority and weight,
 //!   the Request-URI, or an [`Answer`].
 //! - [`Failover`] decides whether the next pool of a target is tried. A [`Budget`] limits retries to a share of first

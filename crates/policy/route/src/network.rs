@@ -4,7 +4,7 @@ use core::fmt;
 use core::str::FromStr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// An address as family and bits from the left, so that both families are handled alike.
+/// An address as its family and its bits from the left, so that both families are handled in the same way.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Bits {
     is_v6: bool,
@@ -30,7 +30,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// Network of `length` bits around an address. A length beyond the address's bits gives the address alone.
+    /// Network of `length` bits around an address. If `length` is greater than the number of bits of the address, the
+    /// network contains only this address.
     pub fn around(ip: IpAddr, length: u8) -> Self {
         let Bits { is_v6, bits } = Bits::of(ip);
         let length = length.min(if is_v6 { 128 } else { 32 });
@@ -77,8 +78,8 @@ impl Network {
 impl FromStr for Network {
     type Err = String;
 
-    /// Parses `10.0.0.0/8`, `2001:db8::/32`, or a single address. Bits beyond the length must be 0, since the author
-    /// may have meant another network. The error describes the expected text.
+    /// Parses `10.0.0.0/8`, `2001:db8::/32`, or a single address. Bits after the prefix must be 0, since otherwise the
+    /// author may have meant another network. The error describes the expected text.
     fn from_str(text: &str) -> Result<Self, String> {
         let expected =
             || "expected a network or an address, such as \"10.0.0.0/8\", \"2001:db8::/32\" or \"10.0.0.1\"";
@@ -95,11 +96,13 @@ impl FromStr for Network {
         let digits = !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit());
         let length = length.parse().ok().filter(|length| digits && *length <= most);
         let Some(length) = length else {
-            return Err(format!("expected a length from 0 to {most} behind the /"));
+            return Err(format!("expected a length from 0 to {most} after the /"));
         };
         let network = Self::around(ip, length);
         if network.first() != ip {
-            return Err(format!("expected no bits behind the first {length}; did you mean \"{network}\"?"));
+            return Err(format!(
+                "expected only zero bits after the first {length}; did you mean \"{network}\"?"
+            ));
         }
         Ok(network)
     }
@@ -117,11 +120,11 @@ impl fmt::Debug for Network {
     }
 }
 
-/// Networks with a value each, found by an address in them.
+/// Networks, each with a value, found by an address in them.
 ///
-/// Sorted by first address, then by length, so that a network precedes the networks inside it. Each entry links to the
-/// smallest other network that contains it. A binary search finds the last entry that does not sort after the address.
-/// The networks that contain the address are among that entry and the entries it links to.
+/// The networks are sorted by first address, then by length, so that a network precedes the networks inside it. Each
+/// entry links to the smallest other network that contains it. A binary search finds the last entry that does not sort
+/// after the address. The networks that contain the address are among this entry and the entries to which it links.
 #[derive(Clone, PartialEq)]
 pub(crate) struct NetworkIndex<V> {
     entries: Vec<NetworkEntry<V>>,
@@ -213,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_as_they_are_written() {
+    fn networks_are_parsed_and_printed() {
         for text in ["10.0.0.0/8", "0.0.0.0/0", "::/0", "2001:db8::/32", "192.0.2.1/32", "::1/128"] {
             assert_eq!(network(text).to_string(), text);
         }
@@ -228,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_families_are_apart_and_a_mapped_address_is_the_ipv4_address() {
+    fn address_families_are_distinct_and_mapped_addresses_are_ipv4() {
         assert!(network("0.0.0.0/0").contains(ip("255.255.255.255")));
         assert!(network("0.0.0.0/0").contains(ip("::ffff:192.0.2.1")));
         assert!(
@@ -246,7 +249,7 @@ mod tests {
             at in any::<[u8; 2]>(),
             is_v6 in any::<bool>(),
         ) {
-            // Few bits differ, so that networks contain each other.
+            // Only few bits differ, so that many networks contain others.
             let make = |[a, b]: [u8; 2], is_v6: bool| -> IpAddr {
                 let (a, b) = (a & 0x81, b & 0xc1);
                 if is_v6 { Ipv6Addr::new(u16::from_be_bytes([a, b]), 0, 0, 0, 0, 0, 0, 1).into() }

@@ -1,9 +1,10 @@
-//! Patterns that a condition compares a text with.
+//! Patterns with which a condition compares a text.
 
 use crate::Regex;
 use core::fmt;
 
-/// Longest text of a pattern, in bytes: a host name has at most 255, and longer users or values are hardly intended.
+/// Longest text of a pattern, in bytes. A host name has at most 255 bytes, and longer users or values are probably a
+/// mistake.
 pub const PATTERN_MAX: usize = 255;
 
 /// A pattern for a text.
@@ -13,18 +14,18 @@ pub enum Pattern {
     Present,
     /// Exactly this text.
     Exact(Vec<u8>),
-    /// A text that starts with this.
+    /// A text that starts with this text.
     Prefix(Vec<u8>),
-    /// A text that ends with this.
+    /// A text that ends with this text.
     Suffix(Vec<u8>),
-    /// A text that contains this.
+    /// A text that contains this text.
     Contains(Vec<u8>),
     /// A text in which the expression is found.
     Regex(Regex),
 }
 
 impl Pattern {
-    /// Whether `text` matches. `any_case`: case is ignored; expressions have a flag of their own.
+    /// Whether `text` matches. `any_case`: case is ignored. Expressions have their own flag for this.
     pub(crate) fn matches(&self, text: &[u8], any_case: bool) -> bool {
         let same = |one: &[u8], other: &[u8]| {
             if any_case { one.eq_ignore_ascii_case(other) } else { one == other }
@@ -43,13 +44,14 @@ impl Pattern {
         }
     }
 
-    /// Whether every text that matches this also matches `other`. True only if certain without analysing expressions.
+    /// Whether every text that matches this pattern also matches `other`. True only if this is certain without
+    /// analysing expressions.
     pub(crate) fn implies(&self, other: &Self, any_case: bool) -> bool {
         if self == other || *other == Self::Present {
             return true;
         }
         match self {
-            // An expression has its own case flag. A case-sensitive one may match one spelling only.
+            // An expression has its own case flag. A case-sensitive expression may match only one spelling.
             Self::Exact(text) => match other {
                 Self::Regex(regex) if any_case && !regex.any_case() => false,
                 other => other.matches(text, any_case),
@@ -71,7 +73,7 @@ impl Pattern {
         }
     }
 
-    /// Whether every text matches, since the pattern's text is empty.
+    /// Whether every text matches, since the text of the pattern is empty.
     fn is_empty_end(&self) -> bool {
         matches!(self, Self::Prefix(text) | Self::Suffix(text) | Self::Contains(text) if text.is_empty())
     }
@@ -112,7 +114,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(5_000))]
 
         #[test]
-        fn what_one_implies_holds_of_each_of_its_texts(
+        fn an_implied_pattern_matches_each_text_of_the_pattern(
             one in pattern(),
             other in pattern(),
             texts in prop::collection::vec("[aAb]{0,5}", 20),
@@ -128,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_certain_is_known() {
+    fn certain_implications_are_found() {
         let all = ["ab", "a", "b", ""].map(|text| text.as_bytes().to_vec());
         let [ab, a, b, nothing] = all;
         let implies = |one: &Pattern, other: &Pattern| one.implies(other, false);

@@ -14,8 +14,8 @@ pub enum Forward {
     /// As a transaction-stateful proxy that also keeps the state of dialogs, so that it can record the end of each
     /// call. Only to next hops.
     Dialog,
-    /// With a transaction for some requests and without for others, so that one proxy of a chain keeps the transactions
-    /// of each call. Only to next hops.
+    /// With a transaction for some requests and without one for others, so that one proxy of a chain keeps the
+    /// transactions of each call. Only to next hops.
     Distributed,
 }
 
@@ -39,35 +39,35 @@ pub enum Dialogs {
 /// Default time for which a group of targets rings before the next one is tried: five or six rings.
 pub const RING_TIME: Duration = Duration::from_secs(20);
 
-/// Default time without any response after which an INVITE goes to another member. A working member has answered the
-/// retransmissions sent after 0.5, 1.5 and 3.5 s by then.
+/// Default time without any response after which an INVITE goes to another member. By then a working member has
+/// answered the retransmissions sent after 0.5, 1.5 and 3.5 s.
 pub const INVITE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Number of members of a pool that get a request (RFC 3261 §16.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Fork {
-    /// One; another only if the first fails.
+    /// One member. Another member gets the request only if the first one fails.
     #[default]
     None,
-    /// All at once: a ring group.
+    /// All members at once: a ring group.
     Parallel,
-    /// One after the other, until one accepts: a hunt group.
+    /// One member after the other, until one accepts: a hunt group.
     Sequential,
 }
 
 /// Distribution of new requests to the next hops of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Spread {
-    /// To one hop, which the policy finds again for later requests; no call is recorded.
+    /// To one hop, which the policy finds again for later requests. No call is recorded.
     Found,
     /// To one hop; its calls are counted.
     Counted,
-    /// To all at once (RFC 3261 §16.6): a ring group. A call has no hop until one accepts, so it is not counted.
+    /// To all hops at once (RFC 3261 §16.6): a ring group. A call has no hop until one accepts, so it is not counted.
     Parallel {
         /// Time for which the hops of one pool ring before the next pool is tried.
         ring_time: Duration,
     },
-    /// To one after the other, until one accepts: a hunt group.
+    /// To one hop after the other, until one accepts: a hunt group.
     Sequential {
         /// Time for which one hop rings before the next is tried.
         ring_time: Duration,
@@ -77,7 +77,8 @@ pub enum Spread {
 /// Mode of service of a pool. Only valid combinations can be represented.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Service {
-    /// Members get calls without a transaction, and requests within a dialog go to its member. Calls are counted.
+    /// Members get calls without a transaction, and requests within a dialog go to the dialog's member. Calls are
+    /// counted.
     #[default]
     Balance,
     /// Like [`Balance`](Self::Balance), with a transaction for each request.
@@ -91,7 +92,7 @@ pub enum Service {
     Proxy {
         /// Distribution to the hops.
         spread: Spread,
-        /// Whether this process stays on the path of dialogs. If not, it sees no call end.
+        /// Whether this process stays on the path of dialogs. If not, it does not see the ends of calls.
         record_route: bool,
     },
     /// Next hops get requests with a transaction each. The state of each call is kept from its INVITE to its BYE.
@@ -112,7 +113,7 @@ impl Service {
     /// Next hops, each found again by its policy, with a transaction for each request.
     pub const HOPS: Self = Self::Proxy { spread: Spread::Found, record_route: true };
 
-    /// Service for these keys of a pool. Whether calls are counted depends on policy and members; see
+    /// Service for these keys of a pool. Policy and members decide whether calls are counted; see
     /// [`found_again`](Self::found_again).
     ///
     /// # Errors
@@ -215,7 +216,7 @@ impl Service {
         }
     }
 
-    /// Whether this process stays on the path of dialogs (RFC 3261 §16.6 step 4). Always true for members that are no
+    /// Whether this process stays on the path of dialogs (RFC 3261 §16.6 step 4). Always true for members that are not
     /// next hops.
     pub fn records_route(self) -> bool {
         match self {
@@ -232,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_make_a_service_that_says_them_again_or_none() {
+    fn each_valid_combination_of_keys_is_a_service_and_read_back() {
         let (mut services, ring_time) = (0, Duration::from_secs(9));
         for forward in [Forward::Stateless, Forward::Transaction, Forward::Dialog, Forward::Distributed] {
             for dialogs in [Dialogs::Member, Dialogs::Route] {

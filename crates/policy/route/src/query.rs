@@ -14,13 +14,13 @@ use wire::{Host, Message, Method, NameAddr, SipUri};
 pub struct Query<'m> {
     /// The request, checked for form.
     pub message: &'m Message<'m>,
-    /// Request-URI: that of the message, unless a strict router moved it to the end of Route (RFC 3261 §16.4).
+    /// Request-URI of the message, or the URI that a strict router moved to the end of Route (RFC 3261 §16.4).
     pub uri: &'m [u8],
     /// Ingress flow.
     pub flow: Flow,
     /// Whether a member of a pool sent it.
     pub from_member: bool,
-    /// Whether the Request-URI names this program, and so no other destination. Read only if
+    /// Whether the Request-URI is an address of this program, and so names no other destination. Read only if
     /// [`Table::asks_for_hosts`](crate::Table::asks_for_hosts).
     pub names_us: bool,
 }
@@ -71,7 +71,7 @@ impl<'m> Parts<'m> {
 }
 
 /// The user up to its first parameter (RFC 3966 §3 as RFC 3261 §19.1.6 embeds it), with escapes decoded: `%2B44` is
-/// `+44` (RFC 3261 §19.1.4). Another spelling therefore does not evade a rule.
+/// `+44` (RFC 3261 §19.1.4). So another spelling does not evade a rule.
 fn user_text(user: &[u8]) -> Cow<'_, [u8]> {
     let end = user.iter().position(|&byte| byte == b';').unwrap_or(user.len());
     let user = &user[..end];
@@ -84,7 +84,7 @@ fn host_text<'m>(uri: &'m [u8], parsed: &SipUri<'m>) -> Cow<'m, [u8]> {
     match parsed.host {
         Host::Name(name) => name.strip_suffix(b".").unwrap_or(name).into(),
         Host::V4(_) => {
-            // An IPv4 address has one spelling only, after the `@` or else after the scheme.
+            // An IPv4 address has only one spelling. It follows the `@`, or without a user the scheme.
             let mark = if parsed.user.is_some() { b'@' } else { b':' };
             let start = uri.iter().position(|&byte| byte == mark).map_or(0, |at| at + 1);
             let is_part = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';

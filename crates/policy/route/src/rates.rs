@@ -11,7 +11,7 @@ use std::net::IpAddr;
 pub struct SourceLimit {
     /// Prefix length of IPv4 sources that share the limit.
     pub v4: u8,
-    /// Prefix length of IPv6 sources.
+    /// Prefix length of IPv6 sources that share the limit.
     pub v6: u8,
     /// Rate of new requests of all senders in such a network together.
     pub rate: Rate,
@@ -22,13 +22,15 @@ pub struct SourceLimit {
 pub struct RateSettings {
     /// Limit of a single sender: an IPv4 address, or the /64 network in which an IPv6 host chooses its address.
     pub address: Option<SourceLimit>,
-    /// Limit of a sender's neighbourhood, so that many addresses of one network do not get many times the limit.
+    /// Limit of the network around a sender. So a sender with many addresses of one network does not get many times the
+    /// limit.
     pub network: Option<SourceLimit>,
     /// Networks without a limit, such as those of carriers.
     pub exempt: Vec<Network>,
     /// Response to senders above their limit.
     pub refusal: AccessRefusal,
-    /// Whether retransmissions count too, so that they need not be recognised: for limits that only a flood reaches.
+    /// Whether retransmissions count as well, so that they need not be recognised. Meant for limits that only a flood
+    /// reaches.
     pub counts_copies: bool,
 }
 
@@ -46,22 +48,22 @@ impl RateSettings {
     }
 }
 
-/// Buckets in a row. A source has one bucket in each row.
+/// Number of buckets in a row. A source has one bucket in each row.
 const BUCKETS: usize = 1 << 15;
 const ROWS: usize = 2;
 
 /// Token buckets of sources, chosen by a keyed hash.
 ///
-/// A source has a bucket in each row and takes from all of them; it is refused when all are empty. Another source may
-/// share one of its buckets, but hardly all (a count-min sketch: Cormode and Muthukrishnan, An improved data stream
-/// summary, 2005). So:
+/// A source has a bucket in each row and takes tokens from all of them. It is refused when all its buckets are empty.
+/// Another source may share one of its buckets, but hardly ever all of them (a count-min sketch: Cormode and
+/// Muthukrishnan, An improved data stream summary, 2005). Consequences:
 ///
 /// - Memory is fixed, 512 KiB for each of the two limits, for any number of sources, real or forged.
 /// - No count is dropped to make room. An attacker may forge any number of addresses, but none of its sources gets more
 ///   than its limit: each bucket of a source has lost at least what the source took.
-/// - The cost of a flood for others is bounded: a bucket loses only the tokens that its sources take. A flood from
-///   random addresses must exceed the rate of one source for each bucket of a row, 32,768 times that rate, before it
-///   affects others. The key is secret, so an attacker cannot know which sources share a bucket.
+/// - The effect of a flood on other sources is limited: a bucket loses only the tokens that its own sources take. A
+///   flood from random addresses must exceed the rate of one source for each bucket of a row, 32,768 times that rate,
+///   before it affects others. The key is secret, so an attacker cannot know which sources share a bucket.
 #[derive(Clone, Debug)]
 struct Sources {
     limit: SourceLimit,
@@ -93,8 +95,8 @@ impl Sources {
     }
 
     fn take(&mut self, now: Instant, at: [usize; ROWS]) {
-        // An empty bucket owes this request at most. So it is never fuller than a bucket of the source's own, and other
-        // sources that share it have no larger debt to make up.
+        // An empty bucket is overdrawn at most by this request. So it is never fuller than a bucket that only this
+        // source uses, and other sources that share it have no larger debt to wait for.
         for (row, at) in self.rows.iter_mut().zip(at) {
             row[at].take_one(now, self.limit.rate);
         }
@@ -106,7 +108,7 @@ impl Sources {
 pub enum Exceeded {
     /// Limit of a single sender.
     Address,
-    /// Limit of its neighbourhood.
+    /// Limit of the network around the sender.
     Network,
 }
 
@@ -121,7 +123,8 @@ pub struct RateLimits {
 }
 
 impl RateLimits {
-    /// Creates limits without any request. `key` must be secret, so that nobody can know which sources share a bucket.
+    /// Creates the state, without any request so far. `key` must be secret, so that outsiders cannot know which sources
+    /// share a bucket.
     pub fn new(settings: RateSettings, key: [u64; 2]) -> Self {
         Self::with_buckets(settings, key, BUCKETS)
     }
@@ -148,7 +151,7 @@ impl RateLimits {
         self.settings = settings;
     }
 
-    /// Whether retransmissions must be told from new requests, since only new requests count.
+    /// Whether retransmissions must be distinguished from new requests, since only new requests count.
     pub fn spares_copies(&self) -> bool {
         (self.address.is_some() || self.network.is_some()) && !self.settings.counts_copies
     }
@@ -199,7 +202,8 @@ impl RateLimits {
 }
 
 fn exempt(settings: &RateSettings) -> Access {
-    Access::new(&settings.exempt, &[], AccessRefusal::default()).expect("nothing is in both lists")
+    Access::new(&settings.exempt, &[], AccessRefusal::default())
+        .expect("the list of refused networks is empty")
 }
 
 #[cfg(test)]
@@ -223,21 +227,21 @@ mod tests {
     }
 
     #[test]
-    fn a_source_has_its_limit_and_so_has_its_network() {
+    fn a_source_and_its_network_have_limits() {
         let mut limits = RateLimits::new(settings(), [1, 2]);
         assert_eq!(passes(&mut limits, 1_000, "192.0.2.1", 50), 5);
         assert_eq!(passes(&mut limits, 2_000, "::ffff:192.0.2.1", 50), 2);
         let of_all: usize =
             (1..20).map(|host| passes(&mut limits, 60_000, &format!("192.0.2.{host}"), 50)).sum();
-        assert_eq!(of_all, 20, "the network's");
+        assert_eq!(of_all, 20, "the limit of the network");
         assert_eq!(passes(&mut limits, 60_000, "192.0.3.1", 50), 5);
         assert_eq!(passes(&mut limits, 60_000, "2001:db8:0:1::1", 3), 3);
-        assert_eq!(passes(&mut limits, 60_000, "2001:db8:0:1:2::7", 50), 2, "one host");
+        assert_eq!(passes(&mut limits, 60_000, "2001:db8:0:1:2::7", 50), 2, "the limit of one host");
         assert_eq!(passes(&mut limits, 60_000, "2001:db8:0:2::1", 50), 5);
     }
 
     #[test]
-    fn some_have_no_limit_and_a_refusal_is_as_told() {
+    fn exempt_sources_have_no_limit_and_the_refusal_is_configurable() {
         let exempt = vec!["10.0.0.0/8".parse().unwrap()];
         let settings = RateSettings { exempt, refusal: AccessRefusal::Silence, ..settings() };
         let mut limits = RateLimits::new(settings, [1, 2]);
@@ -250,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn other_settings_forgive_nothing_where_the_limit_is_the_same() {
+    fn buckets_are_kept_for_unchanged_limits() {
         let mut limits = RateLimits::new(settings(), [1, 2]);
         passes(&mut limits, 0, "192.0.2.1", 10);
         limits.configure(RateSettings { network: None, ..settings() });
@@ -271,7 +275,7 @@ mod tests {
 
     /// A flood from ten sources per bucket, far below the rate that empties the buckets.
     #[test]
-    fn a_flood_from_forged_addresses_leaves_others_alone() {
+    fn a_flood_from_forged_addresses_hardly_affects_others() {
         let settings = RateSettings { network: None, ..settings() };
         let mut limits = RateLimits::new(settings, [3, 4]);
         let mut refused = 0;
@@ -290,10 +294,10 @@ mod tests {
     }
 
     proptest! {
-        /// With so few buckets that each is shared: no source, and no network, gets more than a bucket of its own would
-        /// give it. A single source gets all of that.
+        /// There are so few buckets that each is shared. No source, and no network, gets more than it would get with
+        /// its own buckets. A source that is alone gets its whole limit.
         #[test]
-        fn nobody_gets_more_than_the_limit_and_who_is_alone_gets_it(
+        fn no_source_exceeds_its_limit_and_a_lone_source_reaches_it(
             steps in prop::collection::vec((0..400_u64, 0..12_u8, any::<bool>(), 1..8_usize), 1..150),
             buckets in 1..6_usize,
             alone in any::<bool>(),
@@ -313,7 +317,7 @@ mod tests {
                 for _ in 0..times {
                     let exceeded = limits.exceeded(at, ip);
                     let passes = limits.pass(at, ip).is_ok();
-                    prop_assert_eq!(exceeded.is_none(), passes, "who is told beforehand is told the truth");
+                    prop_assert_eq!(exceeded.is_none(), passes, "`exceeded` predicts the result of `pass`");
                     let mut has = |limit: SourceLimit| own.entry(of(limit)).or_default().has_some(at, limit.rate);
                     let may = has(ADDRESS) & has(NETWORK);
                     prop_assert!(may || !passes);

@@ -10,7 +10,7 @@ use regex_syntax::hir::{Hir, Look};
 use std::error::Error;
 use std::sync::Arc;
 
-/// Most memory of a compiled expression, in bytes; compiling may use `WORK_MAX` in addition.
+/// Most memory of a compiled expression, in bytes. The compilation may use `WORK_MAX` in addition.
 const SIZE_MAX: usize = 256 << 10;
 const WORK_MAX: usize = 4 * SIZE_MAX;
 
@@ -20,13 +20,13 @@ const BEGINNINGS_MAX: usize = 64;
 /// Regular expression over bytes in the syntax of Rust's `regex`, without back references and look-around. Matches
 /// anywhere in a text unless anchored by `^` and `$`.
 ///
-/// Compiled to a DFA once, when the configuration is read. A search takes one step per byte for any text, and needs
-/// neither memory nor a lock.
+/// The expression is compiled once to a DFA, when the configuration is read. A search takes one step per byte for any
+/// text, and needs neither memory nor a lock.
 #[derive(Clone)]
 pub struct Regex {
     source: Arc<str>,
     any_case: bool,
-    /// Every matching text starts with one of these; `None` if unknown.
+    /// Beginnings of all matching texts; `None` if unknown.
     beginnings: Option<Arc<[Vec<u8>]>>,
     states: Arc<dense::DFA<Vec<u32>>>,
 }
@@ -35,9 +35,9 @@ impl Regex {
     /// Compiles `source`. `any_case`: case is ignored.
     ///
     /// # Errors
-    /// Describes the mistake in a few words, or says that the expression needs too much memory.
+    /// The text describes the mistake in a few words, or says that the expression needs too much memory.
     pub fn new(source: &str, any_case: bool) -> Result<Self, String> {
-        // Bytes rather than UTF-8: a sender may write any bytes, and all must be searchable.
+        // The expression matches bytes and not UTF-8: a sender may write any bytes, and all must be searchable.
         let syntax = syntax::Config::new().unicode(false).utf8(false).case_insensitive(any_case);
         let parsed = syntax::parse_with(source, &syntax).map_err(|error| last_line(&error))?;
         let limits = dense::Config::new()
@@ -50,7 +50,10 @@ impl Regex {
             .configure(limits)
             .build(source)
             .map_err(|_| {
-                format!("it takes more than {} KiB of memory; write a simpler one", SIZE_MAX >> 10)
+                format!(
+                    "the expression takes more than {} KiB of memory; write a simpler one",
+                    SIZE_MAX >> 10
+                )
             })?;
         Ok(Self {
             source: source.into(),
@@ -70,7 +73,7 @@ impl Regex {
         self.any_case
     }
 
-    /// Every matching text starts with one of these; `None` if unknown.
+    /// Beginnings of all matching texts; `None` if unknown.
     pub(crate) fn beginnings(&self) -> Option<&[Vec<u8>]> {
         self.beginnings.as_deref()
     }
@@ -78,7 +81,7 @@ impl Regex {
     /// Whether it matches `text`.
     pub fn is_match(&self, text: &[u8]) -> bool {
         let input = Input::new(text).anchored(Anchored::No).earliest(true);
-        // Fails only with quit bytes or an anchored search, and neither is used.
+        // The search fails only with quit bytes or if it is anchored, and neither is used.
         matches!(self.states.try_search_fwd(&input), Ok(Some(_)))
     }
 }
@@ -92,12 +95,12 @@ fn beginnings(expression: &Hir) -> Option<Arc<[Vec<u8>]>> {
     let mut texts: Vec<Vec<u8>> = found.literals()?.iter().map(|text| text.as_bytes().to_vec()).collect();
     texts.sort_unstable();
     texts.dedup();
-    // An empty beginning says nothing.
+    // An empty beginning excludes no text.
     let tells = texts.first().is_some_and(|first| !first.is_empty());
     tells.then(|| texts.into())
 }
 
-/// Last line of an error message, without the picture of the place above it.
+/// Last line of an error message, without the marked source text above it.
 fn last_line(error: &dyn Error) -> String {
     let text = error.source().map_or_else(|| error.to_string(), ToString::to_string);
     let line = text.lines().next_back().unwrap_or_default();
@@ -125,7 +128,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn expressions_are_found_anywhere_unless_they_say_where() {
+    fn expressions_match_anywhere_unless_anchored() {
         let is_match = |source: &str, any_case, text: &str| {
             Regex::new(source, any_case)
                 .unwrap_or_else(|error| panic!("{source}: {error}"))
@@ -142,14 +145,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_text_has_to_begin_with_is_known() {
+    fn beginnings_of_matching_texts_are_known() {
         let of = |source: &str, any_case| {
             let regex = Regex::new(source, any_case).unwrap_or_else(|error| panic!("{source}: {error}"));
             let texts = regex.beginnings().unwrap_or_default().iter();
             texts.map(|text| String::from_utf8(text.clone()).unwrap()).collect::<Vec<_>>()
         };
         assert_eq!(of("^[+]?44$", false), ["+44", "44"]);
-        assert_eq!(of("^[+]?44[0-9]{9,10}$", false).len(), 20, "one digit more is known");
+        assert_eq!(of("^[+]?44[0-9]{9,10}$", false).len(), 20, "two beginnings with one more digit each");
         assert_eq!(of("^[0-9]*5", false).len(), 10);
         assert_eq!(of("^(11[02]|911)$", false), ["110", "112", "911"]);
         assert_eq!(of("^a.*b", false), ["a"]);
@@ -161,7 +164,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_it_is_found_in_begins_as_it_says(
+        fn each_matching_text_has_a_known_beginning(
             source in r"\^?(\(\^?[ab]?\|\^?a[ab]\)|[ab]|\[ab\]|\(ab\)\?|a\*|\.|b\{1,2\}){0,4}\$?",
             texts in prop::collection::vec("[abAB\n]{0,5}", 20),
             any_case in any::<bool>(),
@@ -177,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_in_a_line() {
+    fn an_error_is_described_in_one_line() {
         for (source, words) in [
             ("(44", "unclosed group"),
             ("4{9", "unclosed counted repetition"),
@@ -193,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_hard_for_others_is_searched_in_a_step_a_byte() {
+    fn a_text_that_makes_backtracking_slow_is_searched_in_linear_time() {
         let regex = Regex::new("^(a+)+$", false).unwrap();
         let mut text = vec![b'a'; 60_000];
         assert!(regex.is_match(&text));

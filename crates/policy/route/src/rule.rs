@@ -39,13 +39,13 @@ impl Rule {
 /// Sender of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Origin {
-    /// Anyone but members of a pool. This is the default: otherwise a rule for all requests would send the calls of
-    /// members back to their pool.
+    /// Any sender that is not a member of a pool. This is the default, since otherwise a rule for all requests would
+    /// send the calls of members back to their pool.
     #[default]
     Outside,
     /// A member of a pool.
     Members,
-    /// Both.
+    /// Any sender, member or not.
     Anyone,
 }
 
@@ -62,7 +62,8 @@ impl Origin {
 /// Method in a rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MethodName {
-    /// A known method. ACK and CANCEL count as INVITE, since they take its path; rules do not name them.
+    /// A known method. ACK and CANCEL count as INVITE, since they follow the path of their INVITE. Rules do not name
+    /// them.
     Known(Method),
     /// Another method, as written: methods are case-sensitive (RFC 3261 §7.1).
     Other(String),
@@ -79,7 +80,8 @@ impl MethodName {
     }
 }
 
-/// Conditions of a rule. All must hold. A list holds if one of its values matches; an empty list always holds.
+/// Conditions of a rule. A request must meet all of them. It meets a list if one of the values matches; it always meets
+/// an empty list.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Conditions {
     /// Method.
@@ -88,14 +90,14 @@ pub struct Conditions {
     pub origin: Origin,
     /// Networks of the source address.
     pub sources: Vec<Network>,
-    /// Networks of the host in the Request-URI. A host name is in none, nor is an address of this program.
+    /// Networks of the host in the Request-URI. A host name, or an address of this program, is in no network.
     pub hosts: Vec<Network>,
-    /// Listeners that received it, by bound address. A wildcard address stands for each address of its family with the
-    /// same port.
+    /// Listeners that received the request, by bound address. A wildcard address includes each address of its family
+    /// with the same port.
     pub listeners: Vec<SocketAddr>,
     /// Transports.
     pub transports: Vec<Transport>,
-    /// Texts with patterns. A field may appear several times; then all its entries must hold.
+    /// Texts with patterns. If a field appears several times, the request must match each of its entries.
     pub texts: Vec<(Field, Vec<Pattern>)>,
 }
 

@@ -43,7 +43,7 @@ impl Actions {
             so_far.user.strip.clone_from(&self.user.strip);
             let user = SipUri::parse(uri).ok().and_then(|uri| uri.user).map(<[u8]>::to_vec);
             let user = user.or_else(|| Some(crate::tel::TelUri::of(uri)?.number())).unwrap_or_default();
-            // Shows the prefix that matches, or else all prefixes.
+            // Shows the prefix that matches; if none does, shows all prefixes.
             let fits = |prefix: &&Vec<u8>| crate::actions::end_of_prefix(&user, prefix).is_some();
             let named = match self.user.strip.iter().find(fits) {
                 Some(prefix) => text(prefix),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn each_step_shows_what_it_changes_and_nothing_that_it_does_not() {
+    fn each_step_shows_only_its_changes() {
         let mut actions = Actions::default();
         for prefix in ["0044", "+44"] {
             actions.strip_prefix(prefix).unwrap();

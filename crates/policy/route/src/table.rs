@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use wire::Method;
 
-/// Rules in order, of which the first that matches a request wins.
+/// Rules in order. The first rule that matches a request is used.
 ///
-/// Each rule is indexed by one of its conditions, the one likely to hold least often: exact texts, prefixes and
-/// suffixes of one text of a request, or source networks. A request is compared only with the rules that the indexes
-/// find, and with rules that have no such condition. So the cost grows with the number of rules found, not with the
-/// number of all rules.
+/// Each rule is indexed by the condition that probably matches least often: exact texts, prefixes and suffixes of one
+/// text of a request, or source networks. A request is compared only with the rules that the indexes find, and with
+/// rules that have no such condition. So the cost grows with the number of rules found, not with the number of all
+/// rules.
 #[derive(Clone)]
 pub struct Table {
     rules: Vec<Rule>,
@@ -45,7 +45,7 @@ struct Compiled {
     other_methods: Vec<String>,
     /// Bit set by `Transport as usize`.
     transports: u8,
-    /// By index; `None` for all listeners.
+    /// Whether the rule includes a listener, by index of the listener; `None` for all listeners.
     listeners: Option<Vec<bool>>,
     sources: Vec<Network>,
     hosts: Vec<Network>,
@@ -121,7 +121,7 @@ impl Table {
     pub fn find(&self, query: &Query<'_>) -> Option<(usize, &Rule)> {
         let reader = Reader::new(query, &self.names);
         let mut best = u32::MAX;
-        // Each list is in order: rules after the best one so far cannot win.
+        // Each list is in order, so rules after the best rule so far need no comparison.
         let mut look = |rules: &[u32]| {
             let mut before = rules.iter().take_while(|rule| **rule < best);
             if let Some(rule) = before.find(|rule| self.compiled[**rule as usize].matches(&reader)) {
@@ -197,7 +197,7 @@ fn wanted_texts(pattern: &Pattern, rule: u32) -> impl Iterator<Item = Wanted> + 
     texts.iter().map(move |text| Wanted { text: text.clone(), is_exact, rule })
 }
 
-/// Estimate of how rarely a text matches this pattern; 0 if an index cannot hold the pattern.
+/// Estimate of how rarely a text matches this pattern; 0 if an index cannot contain the pattern.
 fn rarity(pattern: &Pattern, from_end: bool) -> usize {
     match pattern {
         Pattern::Exact(text) => 1_000 + text.len(),
@@ -240,17 +240,18 @@ impl Compiled {
         }
     }
 
-    /// Condition likely to hold least often, of those that an index can hold.
+    /// Of the conditions that an index can contain, the condition that probably matches least often.
     fn anchor(&self) -> Option<Anchor<'_>> {
         let texts = self.texts.iter().flat_map(|(key, patterns)| {
-            // Of two equally rare conditions the last is taken: ends of host names are more alike than their
-            // beginnings.
+            // Of two equally rare conditions the last one is used: host names differ more at their beginnings than at
+            // their ends.
             [true, false].map(|from_end| {
                 let rarity = patterns.iter().map(|pattern| rarity(pattern, from_end)).min().unwrap_or(0);
                 (rarity, Anchor::Text { key: *key, from_end, patterns })
             })
         });
-        // Counts a decimal digit as three bits of an address, and a bit of an IPv6 network as a quarter of one.
+        // A decimal digit counts as three bits of an address, and a bit of an IPv6 network as a quarter of a bit of an
+        // IPv4 network.
         let bits = |network: &Network| {
             let length = usize::from(network.length());
             if network.first().is_ipv4() { length } else { length / 4 }

@@ -8,8 +8,8 @@ use core::cmp::Reverse;
 pub enum Target {
     /// A member of one of these pools.
     Pools(Pools),
-    /// The Request-URI after the rule's actions. For senders other than members, only an address in
-    /// [`Conditions::hosts`](crate::Conditions::hosts), so that a stranger cannot have requests sent to any address.
+    /// The Request-URI after the rule's actions. A request from a sender other than a member may only go to an address
+    /// in [`Conditions::hosts`](crate::Conditions::hosts). So a stranger cannot have requests sent to any address.
     #[default]
     RequestUri,
     /// Contacts that the user in the Request-URI has registered.
@@ -48,9 +48,9 @@ impl Pools {
 
     /// Order in which the pools are tried for a call.
     ///
-    /// By priority; within a priority by weight, drawn from the call's key and the place in the list (weighted
-    /// rendezvous, as in policy `hash`). A repeated request therefore takes the same order on another thread or in
-    /// another process, whatever the pool numbers there. A change of one weight moves few calls.
+    /// The order is by priority. Within a priority it is drawn by weight from the call's key and the place in the list
+    /// (weighted rendezvous, as in policy `hash`). So a repeated request has the same order on another thread or in
+    /// another process, even if the pool numbers there differ. A change of one weight moves few calls.
     pub fn order(&self, call: u128) -> impl Iterator<Item = u16> + use<> {
         let drawn = |place: u16, choice: &TargetPool| -choice.weight / draw(call, place).ln();
         let places = (0..).zip(&self.choices);
@@ -132,7 +132,7 @@ impl Answer {
             return Err("expected a status from 300 to 399 with a contact".to_owned());
         }
         if matches!(status, 300..=302) && contacts.is_empty() {
-            return Err("expected a contact: where the caller is to go instead".to_owned());
+            return Err("expected a contact: the URI that the caller should call instead".to_owned());
         }
         if contacts.iter().map(|contact| contact.len()).sum::<usize>() > Self::CONTACTS_MAX {
             return Err(format!("expected contacts of at most {} bytes together", Self::CONTACTS_MAX));
@@ -210,10 +210,14 @@ mod tests {
             let order: Vec<_> = pools.order(key).collect();
             assert_eq!(order, pools.order(key).collect::<Vec<_>>());
             assert_eq!(pools.first(key), Some(order[0]));
-            assert_eq!((order.len(), order[2]), (3, 0), "the lower priority comes last");
+            assert_eq!(
+                (order.len(), order[2]),
+                (3, 0),
+                "the pool with the larger priority number comes last"
+            );
             firsts[usize::from(order[0])] += 1;
         }
-        assert!((5_800..6_200).contains(&firsts[1]), "three quarters of {calls}: {firsts:?}");
+        assert!((5_800..6_200).contains(&firsts[1]), "expected three quarters of {calls}: {firsts:?}");
         assert_eq!(Pools::one(7).first(1), Some(7));
     }
 
@@ -222,12 +226,12 @@ mod tests {
         let (before, after) = (pools(&[(0, 0, 1.0), (1, 0, 1.0)]), pools(&[(0, 0, 1.0), (1, 0, 1.5)]));
         let moved = (0..1_000_u128).filter(|&call| before.first(call << 9) != after.first(call << 9));
         let moved: Vec<_> = moved.collect();
-        assert!((50..150).contains(&moved.len()), "a tenth: {}", moved.len());
+        assert!((50..150).contains(&moved.len()), "expected about a tenth: {}", moved.len());
         assert!(moved.iter().all(|call| after.first(call << 9) == Some(1)));
     }
 
     #[test]
-    fn answers_are_what_a_caller_can_read() {
+    fn only_valid_answers_are_accepted() {
         let answer = Answer::new(302, None, &["sip:a@b", "sips:c@[2001:db8::1]:5061"]).unwrap();
         assert_eq!((answer.status(), answer.reason()), (302, "Moved Temporarily"));
         assert_eq!(answer.contact().as_deref(), Some("<sip:a@b>, <sips:c@[2001:db8::1]:5061>"));

@@ -1,6 +1,6 @@
 //! `tel` URIs (RFC 3966): the number that rules compare, and the conversion to a SIP URI (RFC 3261 §19.1.6).
 
-/// Characters between the digits without meaning (RFC 3966 §3, `visual-separator`).
+/// Characters between the digits that have no meaning (RFC 3966 §3, `visual-separator`).
 const SEPARATORS: &[u8] = b"-.()";
 
 /// Parameters whose values are compared in any case (RFC 3966 §4).
@@ -29,8 +29,8 @@ impl<'u> TelUri<'u> {
         number.map(|byte| byte.to_ascii_lowercase()).collect()
     }
 
-    /// Writes the parameters as they stand in the user of a SIP URI: sorted by name, `isub` and `postd` first, in lower
-    /// case where case has no meaning. So equal `tel` URIs become equal SIP URIs.
+    /// Writes the parameters in their form in the user of a SIP URI. They are sorted by name after `isub` and `postd`,
+    /// and in lower case where case has no meaning. So equal `tel` URIs become equal SIP URIs.
     pub(crate) fn write_params(&self, out: &mut Vec<u8>) {
         let param = |param: &'u [u8]| {
             let end = param.iter().position(|&byte| byte == b'=').unwrap_or(param.len());

@@ -61,10 +61,10 @@ proptest! {
     }
 }
 
-/// Random tables and requests match often enough: most requests match a rule, few the first one, and rules that never
-/// win are common.
+/// Random tables and requests match often enough to test the table: most requests match a rule, few the first rule, and
+/// rules that never win are common.
 #[test]
-fn the_random_tables_are_worth_looking_at() {
+fn random_tables_and_requests_match_often_enough() {
     use proptest::strategy::ValueTree;
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();
@@ -151,7 +151,7 @@ fn a_header_condition_holds_for_any_value_in_either_form_of_the_name() {
 }
 
 #[test]
-fn ack_and_cancel_go_where_their_invite_goes() {
+fn ack_and_cancel_take_the_rule_of_their_invite() {
     let methods = |names: &[&str]| Conditions {
         methods: names.iter().map(|name| MethodName::new(name)).collect(),
         ..Conditions::default()
@@ -171,7 +171,7 @@ fn ack_and_cancel_go_where_their_invite_goes() {
 }
 
 #[test]
-fn a_rule_is_for_strangers_unless_it_says_otherwise() {
+fn a_rule_applies_to_outside_senders_by_default() {
     let from = |origin| Conditions { origin, ..Conditions::default() };
     let calls = [false, true].map(|from_member| Call { from_member, ..Call::default() });
     let found_of = |origins: &[Origin]| {
@@ -184,7 +184,7 @@ fn a_rule_is_for_strangers_unless_it_says_otherwise() {
 }
 
 #[test]
-fn the_request_uri_may_be_another_one_than_the_message_has() {
+fn the_request_uri_of_a_query_may_differ_from_the_message() {
     let table = table(vec![user(Pattern::Exact(b"bob".to_vec()))]);
     let call = to("sip:192.0.2.1;lr");
     let text = call.text();
@@ -195,7 +195,7 @@ fn the_request_uri_may_be_another_one_than_the_message_has() {
 }
 
 #[test]
-fn rules_that_never_win_are_told_with_the_one_that_takes_theirs() {
+fn rules_that_never_match_are_reported_with_the_covering_rule() {
     let prefix = |text: &str| user(Pattern::Prefix(text.into()));
     let exact = |text: &str| user(Pattern::Exact(text.into()));
     let both =

@@ -1,7 +1,7 @@
 //! One call: its INVITE and its dialogs.
 
-use crate::about::About;
-use crate::record::{Accepted, Began, CallRecord, Cause, RecordEvent};
+use crate::description::CallDescription;
+use crate::record::{Accepted, CallRecord, CallStart, Cause, RecordEvent};
 use crate::settings::CallSettings;
 use base::{Flow, Instant};
 use core::time::Duration;
@@ -11,16 +11,16 @@ use std::net::SocketAddr;
 /// arrive (64*T1, RFC 3261 §17.1.2.2).
 pub(crate) const LATE: Duration = Duration::from_secs(32);
 
-/// Maximum number of dialogs of a call: as many as its INVITE can have branches, here and beyond.
+/// Maximum number of dialogs of a call: as many as its INVITE can have branches, at this proxy and later ones.
 const MOST_DIALOGS: usize = 60;
 
-/// Shortest session interval that is enforced (RFC 4028 §4, §5: least Min-SE). A party that names a shorter one would
-/// have a live call end.
+/// Shortest session interval that is enforced (RFC 4028 §4, §5: least Min-SE). With a shorter interval, one side could
+/// make the record of a live call end.
 pub(crate) const SHORTEST_SESSION: Duration = Duration::from_secs(90);
 
 /// Party that has acted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DialogParty {
+pub enum DialogSide {
     /// Sender of the INVITE.
     Caller,
     /// Sender of the 2xx.
@@ -29,7 +29,7 @@ pub enum DialogParty {
     Proxy,
 }
 
-impl DialogParty {
+impl DialogSide {
     /// Name in a record.
     pub const fn name(self) -> &'static str {
         match self {
@@ -47,7 +47,7 @@ impl DialogParty {
         }
     }
 
-    /// Side of a request, by whether the initiator of the dialog sent it.
+    /// Side that sent a request. `by_initiator`: it is the sender of the INVITE.
     pub const fn of(by_initiator: bool) -> Self {
         if by_initiator { Self::Caller } else { Self::Callee }
     }
@@ -56,39 +56,39 @@ impl DialogParty {
 /// State of a dialog.
 ///
 /// A dialog ends for good by a BYE that reached its target and was accepted. Other signs of its end may come from a
-/// party that keeps talking and wants a shorter record: a refused or unanswered BYE, a BYE that may have gone to a
-/// third party, a session that was not refreshed. After these the dialog is watched: its record is written, but not as
-/// the final one.
+/// side that still talks and wants a shorter record. Such signs are a refused or unanswered BYE, a BYE that may have
+/// gone to a third party, and a session that was not refreshed. After one of these signs the dialog is watched: its
+/// record is written, but not as a final record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     /// After a provisional response with a tag (RFC 3261 §12.1).
     Early,
     /// After a 2xx.
     Confirmed,
-    /// After a BYE without a response so far, or with a challenge only.
+    /// After a BYE that so far has no response, or only a challenge.
     Ending {
         /// Sender of the BYE.
-        by: DialogParty,
+        by: DialogSide,
         /// Time of the BYE.
         since: Instant,
-        /// Status to write if no response follows: 408, or that of the challenge.
+        /// Status to write if no response follows: 408, or the status of the challenge.
         status: u16,
-        /// The end written before, if the dialog was watched.
+        /// The end that was written before, if the dialog was watched.
         before: Option<End>,
     },
     /// The dialog seems to be over, and this end is written. Later traffic reopens it.
     Watched(End),
-    /// The time limit of calls was reached while the dialog was watched, and both sides were sent a BYE. A side that
-    /// accepts the BYE still had the call.
+    /// The dialog reached the time limit of calls while it was watched, and this proxy sent a BYE to both sides. A side
+    /// that accepts this BYE still had the call.
     Tested {
-        /// The end written before.
+        /// The end that was written before.
         end: End,
         /// Time of the BYEs.
         since: Instant,
         /// Whether caller and callee still had the call.
         alive: [bool; 2],
     },
-    /// Over; remembered until this time.
+    /// The dialog has ended, and is remembered until this time.
     Over(Instant),
 }
 
@@ -96,17 +96,17 @@ pub(crate) enum Phase {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct End {
     pub(crate) at: Instant,
-    /// `None`: neither side signalled the end.
-    pub(crate) by: Option<DialogParty>,
+    /// Side that signalled the end; `None` if neither did.
+    pub(crate) by: Option<DialogSide>,
     pub(crate) cause: Cause,
     /// Status of the final response to the BYE; 0 if there was none.
     pub(crate) bye_status: u16,
 }
 
-/// Route set and remote target of one side of a dialog, beyond this proxy, as keyed hashes.
+/// Route set and remote target from this proxy to one side of a dialog, as keyed hashes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DialogPath {
-    /// Hash of the Route values after ours; 0 if there are none.
+    /// Hash of the Route values after the value of this proxy; 0 if there are none.
     pub routes: u64,
     /// Hash of the Contact, which is the Request-URI of requests to this side.
     pub contact: u64,
@@ -115,31 +115,32 @@ pub struct DialogPath {
 /// Evidence that a request belongs to the dialog of its tags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Proof {
-    /// Its Route has our token, and it goes by this path to the target that the token names.
+    /// The Route of the request has a token of this proxy, and the request goes by this path to the target that the
+    /// token names.
     Token(DialogPath),
-    /// Only the tags, or the request goes elsewhere, so that a third party may answer it.
+    /// There are only the tags, or the request goes to another target, so that a third party may answer it.
     Tags,
 }
 
-/// Addressing of both sides of a dialog, beyond this proxy, for a BYE to them.
+/// Addressing of both sides of a dialog from this proxy, used for a BYE to them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DialogEnds {
     /// From and To of the 2xx to the INVITE, as written.
     pub from_and_to: [Box<[u8]>; 2],
     /// Contacts of the caller and of the callee.
     pub contacts: [Box<[u8]>; 2],
-    /// Route beyond us to each side, as one comma list; empty if there is none.
+    /// Route from this proxy to each side, as one comma list; empty if there is none.
     pub routes: [Box<[u8]>; 2],
-    /// Connections to clients (RFC 5626 §5.3); `None`: reached by URI.
+    /// Connections to the two sides if they are clients (RFC 5626 §5.3); `None` for a side that is reached by its URI.
     pub flows: [Option<Flow>; 2],
 }
 
 impl DialogEnds {
     /// Index of a side in these arrays.
-    pub const fn index(side: DialogParty) -> usize {
+    pub const fn index(side: DialogSide) -> usize {
         match side {
-            DialogParty::Caller | DialogParty::Proxy => 0,
-            DialogParty::Callee => 1,
+            DialogSide::Caller | DialogSide::Proxy => 0,
+            DialogSide::Callee => 1,
         }
     }
 
@@ -159,16 +160,16 @@ pub(crate) struct Dialog {
     pub(crate) peer: Option<SocketAddr>,
     /// Paths to caller and callee; `None` if unknown.
     pub(crate) ways: [Option<DialogPath>; 2],
-    /// End of its session unless it is refreshed (RFC 4028 §8.3).
+    /// Time at which the session ends unless it is refreshed (RFC 4028 §8.3).
     pub(crate) session: Option<Instant>,
-    /// Time of its last message.
+    /// Time of the last message of the dialog.
     pub(crate) heard: Instant,
-    /// Time at which one side last accepted a request of the other, which shows that both continue it.
+    /// Time at which one side last accepted a request of the other. This shows that both sides continue the dialog.
     pub(crate) alive: Instant,
     pub(crate) reason: Box<[u8]>,
     pub(crate) ends: Option<Box<DialogEnds>>,
-    /// Parties, if it was created by another INVITE with the same key.
-    pub(crate) about: Option<Box<About>>,
+    /// Parties of the dialog, if another INVITE with the same key created it.
+    pub(crate) about: Option<Box<CallDescription>>,
     /// Last CSeq numbers of caller and callee.
     pub(crate) cseq: [u32; 2],
 }
@@ -190,7 +191,7 @@ impl Dialog {
         }
     }
 
-    /// Time at which it reaches the time limit of calls.
+    /// Time at which the dialog reaches the time limit of calls.
     pub(crate) fn time_limit(&self, settings: &CallSettings) -> Option<Instant> {
         // Without addressing no BYE can be sent, so there is no time limit.
         self.ends.as_ref()?;
@@ -198,17 +199,17 @@ impl Dialog {
         settings.longest.map(|longest| since + longest)
     }
 
-    /// Whether a request with this evidence goes to that side of this dialog, and to no third party.
-    pub(crate) fn is_led(&self, to: DialogParty, proof: Proof) -> bool {
+    /// Whether a request with this evidence goes to side `to` of this dialog, and to no third party.
+    pub(crate) fn reaches_side(&self, to: DialogSide, proof: Proof) -> bool {
         match (proof, self.ways[DialogEnds::index(to)]) {
             (Proof::Token(way), Some(known)) => way == known,
-            // The token has named the host in its Request-URI.
+            // Without other Route values, the host that the token names is the host in the Request-URI.
             (Proof::Token(way), None) => way.routes == 0,
             (Proof::Tags, _) => false,
         }
     }
 
-    /// Whether it is active, as far as is known.
+    /// Whether the dialog is active, as far as this proxy knows.
     pub(crate) fn goes_on(&self) -> bool {
         matches!(self.phase, Phase::Early | Phase::Confirmed | Phase::Ending { .. })
     }
@@ -217,7 +218,7 @@ impl Dialog {
         matches!(self.phase, Phase::Over(_))
     }
 
-    /// Whether it has an unproved end.
+    /// Whether the dialog has an unproved end.
     pub(crate) fn is_watched(&self) -> bool {
         matches!(self.phase, Phase::Watched(_) | Phase::Tested { .. })
     }
@@ -225,12 +226,12 @@ impl Dialog {
 
 /// Category in which a call is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Standing {
-    /// Active, as far as is known.
-    GoesOn,
-    /// Some of its dialogs are watched, and none is active.
+pub(crate) enum CallCategory {
+    /// The call is active, as far as this proxy knows.
+    Active,
+    /// Some dialogs of the call are watched, and none is active.
     Watched,
-    /// Over and remembered, or not entered yet.
+    /// The call has ended and is remembered, or it is not entered yet.
     Over,
 }
 
@@ -238,26 +239,26 @@ pub(crate) enum Standing {
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) key: u64,
-    pub(crate) about: About,
-    pub(crate) began: Began,
-    /// Start in Unix seconds, by the clock of the tokens.
+    pub(crate) about: CallDescription,
+    pub(crate) began: CallStart,
+    /// Start in Unix seconds, as in the tokens.
     pub(crate) began_unix: u32,
     /// CSeq number of its INVITE.
     pub(crate) cseq: u32,
     pub(crate) rang: Option<Instant>,
     /// Time of the last message of its INVITE.
     pub(crate) heard: Instant,
-    /// Side that cancelled it before it was answered.
-    pub(crate) cancelled: Option<DialogParty>,
+    /// Side that cancelled the call before it was answered.
+    pub(crate) cancelled: Option<DialogSide>,
     pub(crate) cancel_reason: Box<[u8]>,
-    /// Number of passes of its INVITE without a final response.
+    /// How many times the INVITE has passed this proxy (spirals) and has no final response yet.
     pub(crate) passes: u16,
     pub(crate) dialogs: Vec<Dialog>,
-    /// Key in the wheel, and deadline.
+    /// Key in the timer wheel, and deadline.
     pub(crate) timer: (u32, Instant),
-    /// Category in which it is counted.
-    pub(crate) standing: Standing,
-    /// Number of its last end, among all ends of calls.
+    /// Category in which the call is counted.
+    pub(crate) category: CallCategory,
+    /// Number of the call's last end, counted over the ends of all calls.
     pub(crate) ending: u64,
 }
 
@@ -269,24 +270,24 @@ impl Call {
         dialogs.chain(unanswered).min().unwrap_or(self.heard)
     }
 
-    /// Whether it may still have events.
+    /// Whether the call may still have events.
     pub(crate) fn is_open(&self) -> bool {
         self.passes > 0 || !self.dialogs.iter().all(Dialog::is_over)
     }
 
-    /// Whether any part of it is active, as far as is known.
+    /// Whether any part of the call is active, as far as this proxy knows.
     pub(crate) fn goes_on(&self) -> bool {
-        self.stands() == Standing::GoesOn
+        self.current_category() == CallCategory::Active
     }
 
-    /// Category in which it is to be counted.
-    pub(crate) fn stands(&self) -> Standing {
+    /// Category in which the call has to be counted.
+    pub(crate) fn current_category(&self) -> CallCategory {
         if self.passes > 0 || self.dialogs.iter().any(Dialog::goes_on) {
-            Standing::GoesOn
+            CallCategory::Active
         } else if self.is_open() {
-            Standing::Watched
+            CallCategory::Watched
         } else {
-            Standing::Over
+            CallCategory::Over
         }
     }
 
@@ -306,11 +307,11 @@ impl Call {
         self.dialogs.iter_mut().find(|dialog| dialog.tag == tag)
     }
 
-    /// [12.1-2] Returns the dialog with this tag; enters it if there is room.
+    /// [12.1-2] Returns the dialog with this tag. If it is new, enters it if there is room.
     pub(crate) fn enter(&mut self, now: Instant, tag: u64, phase: Phase) -> Option<&mut Dialog> {
         let is_known = self.dialogs.iter().any(|dialog| dialog.tag == tag);
         if !is_known && self.dialogs.len() >= MOST_DIALOGS {
-            // An early dialog makes room, since every answered dialog needs a record.
+            // An early dialog is removed to make room, since every answered dialog needs a record.
             let early = self.dialogs.iter().position(|dialog| dialog.phase == Phase::Early)?;
             self.dialogs.remove(early);
         }
@@ -341,7 +342,7 @@ impl Call {
         &self,
         dialog: &Dialog,
         (event, ended): (RecordEvent, Instant),
-        (by, cause, bye_status): (Option<DialogParty>, Option<Cause>, u16),
+        (by, cause, bye_status): (Option<DialogSide>, Option<Cause>, u16),
         is_final: bool,
     ) -> CallRecord {
         CallRecord {
@@ -362,11 +363,12 @@ impl Call {
         }
     }
 
-    /// Memory beside its own size, in bytes.
+    /// Memory besides the value's own size, in bytes.
     pub(crate) fn memory(&self) -> usize {
         let of_dialog = |dialog: &Dialog| {
             let tag = dialog.accepted.as_ref().map_or(0, |accepted| accepted.tag.len());
-            let about = dialog.about.as_ref().map_or(0, |about| size_of::<About>() + about.memory());
+            let about =
+                dialog.about.as_ref().map_or(0, |about| size_of::<CallDescription>() + about.memory());
             tag + about + dialog.reason.len() + dialog.ends.as_ref().map_or(0, |ends| ends.memory())
         };
         let dialogs = self.dialogs.capacity() * size_of::<Dialog>();

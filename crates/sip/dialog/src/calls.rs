@@ -1,16 +1,16 @@
-//! All calls of a shard: their INVITEs, and counters.
+//! All calls of a shard: this file handles their INVITEs and the counters.
 //!
 //! - `within.rs`: requests within dialogs, and their responses,
-//! - `room.rs`: limits of their number,
+//! - `room.rs`: limits of the number of calls,
 //! - `ending.rs`: timers, proved ends, and watched calls.
 
 mod ending;
 mod room;
 mod within;
 
-use crate::about::About;
-use crate::call::{Call, Dialog, DialogEnds, DialogParty, DialogPath, Phase, SHORTEST_SESSION, Standing};
-use crate::record::{Accepted, Began, CallRecord, Cause, RecordEvent};
+use crate::call::{Call, CallCategory, Dialog, DialogEnds, DialogPath, DialogSide, Phase, SHORTEST_SESSION};
+use crate::description::CallDescription;
+use crate::record::{Accepted, CallRecord, CallStart, Cause, RecordEvent};
 use crate::settings::CallSettings;
 use base::{Instant, Recent, Slab, TimerWheel};
 use core::time::Duration;
@@ -18,7 +18,8 @@ use hashbrown::HashTable;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-/// Failed calls that are remembered, in each of two generations: of 32 s (64*T1) at 1,000 a second.
+/// Number of failed calls that are remembered, in each of two generations: as many as fail in 32 s (64*T1) at 1,000
+/// calls a second.
 const FAILED: usize = 32_768;
 
 /// Longest reason that is kept, in bytes.
@@ -37,7 +38,7 @@ pub struct DialogKey {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CallsFull;
 
-/// Result of a step.
+/// Event that a step causes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CallEvent {
     /// A record to write.
@@ -46,7 +47,7 @@ pub enum CallEvent {
     HangUp(Box<HangUp>),
 }
 
-/// Sides of a dialog that must be sent a BYE.
+/// Dialog whose two sides must get a BYE.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HangUp {
     /// Call-ID of the dialog.
@@ -61,12 +62,12 @@ pub struct HangUp {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Invited {
     /// Parties of the call.
-    pub about: About,
+    pub about: CallDescription,
     /// Start of the call in Unix seconds, as in the token of its Record-Route.
     pub unix: u32,
     /// CSeq number.
     pub cseq: u32,
-    /// Whether it has passed this proxy before.
+    /// Whether the INVITE has passed this proxy before.
     pub is_spiral: bool,
 }
 
@@ -75,43 +76,43 @@ pub struct Invited {
 pub enum Heard {
     /// The dialog is known.
     Known,
-    /// The dialog is watched: a 2xx to the request reopens it ([`Calls::goes_on`]).
+    /// The dialog is watched: a 2xx to the request reopens it ([`Calls::request_accepted`]).
     Watched,
 }
 
-/// A forwarded BYE, until its response.
+/// A forwarded BYE that waits for its response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ForwardedBye {
     /// Sender.
-    pub by: DialogParty,
+    pub by: DialogSide,
     /// Time of receipt.
     pub since: Instant,
-    /// Whether it went to the other side of the dialog, and to no third party.
+    /// Whether the BYE went to the other side of the dialog, and to no third party.
     pub is_proved: bool,
 }
 
 /// Counters of calls.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CallCounts {
-    /// Not answered so far.
+    /// Calls that are not answered so far.
     pub ringing: usize,
-    /// Answered.
+    /// Calls that are answered and active.
     pub answered: usize,
-    /// Watched after an unproved end; later traffic reopens them.
+    /// Calls that are watched after an unproved end. Later traffic reopens them.
     pub watched: usize,
     /// Memory of all calls in bytes, including those that have just ended.
     pub memory: usize,
-    /// Refused at the limit of calls.
+    /// Calls refused because the limit of calls was reached.
     pub refused: u64,
-    /// Found again after a restart.
+    /// Calls found again after a restart.
     pub found: u64,
-    /// Ended by the time limit.
+    /// Calls ended by the time limit.
     pub limited: u64,
-    /// Ended because their session was not refreshed.
+    /// Calls ended because their session was not refreshed.
     pub expired: u64,
-    /// Ended because they were silent too long.
+    /// Calls ended because they were silent for too long.
     pub lost: u64,
-    /// Reopened after an unproved end.
+    /// Calls reopened after an unproved end.
     pub reopened: u64,
 }
 
@@ -137,9 +138,10 @@ pub struct Calls {
     settings: CallSettings,
     table: Slab<Call>,
     index: HashTable<u32>,
-    /// Number of active calls; the others are remembered for a while.
+    /// Number of active calls. All other calls have ended and are remembered for a while.
     open: usize,
-    /// Ended calls in order, by key and number of the end. Some may be active again, or forgotten.
+    /// Ended calls in the order of their ends, by key and number of the end. Some of them may be active again, or
+    /// already removed.
     ended: VecDeque<(u64, u64)>,
     /// Least number of ends that are remembered.
     most_ended: usize,
@@ -148,9 +150,10 @@ pub struct Calls {
     timers: TimerWheel,
     events: Vec<CallEvent>,
     counts: CallCounts,
-    /// Calls that failed recently, with the time; later messages of them do not come from before a restart.
+    /// Calls that failed recently, with the time. A later message of such a call must not count as part of a call from
+    /// before a restart.
     failed: Recent<u64, Instant>,
-    /// Watched dialogs with the time of their end, oldest first. Some are not watched any more.
+    /// Watched dialogs with the time of their end, oldest first. Some of them are no longer watched.
     watched: VecDeque<(DialogKey, Instant)>,
 }
 
@@ -188,9 +191,11 @@ impl Calls {
         self.settings = settings;
     }
 
-    /// Reports an INVITE without To tag: the first one of a call, or another pass of the same INVITE.
+    /// Reports an INVITE without To tag: the first INVITE of a call, or the same INVITE when it passes this proxy
+    /// again.
     ///
-    /// # Errors If the limit of calls is reached.
+    /// # Errors
+    /// If the limit of calls is reached.
     pub fn invited(&mut self, now: Instant, call: u64, invited: &Invited) -> Result<(), CallsFull> {
         if !self.has_room(call) {
             self.counts.refused += 1;
@@ -202,22 +207,22 @@ impl Calls {
             if known.is_open() {
                 known.passes = known.passes.saturating_add(1);
             } else {
-                // Sent again, with credentials or after a while: another call with the same key.
+                // The INVITE was sent again, with credentials or after a while. It is another call with the same key.
                 let timer = known.timer;
-                self.table[at] = Call { timer, ..begun(now, call, invited) };
+                self.table[at] = Call { timer, ..new_call(now, call, invited) };
             }
             self.set_timer(at);
             return Ok(());
         }
-        self.insert(begun(now, call, invited));
+        self.insert(new_call(now, call, invited));
         Ok(())
     }
 
-    /// [12.1-1] Reports a provisional response to the INVITE; `ringing`: a 180 or a similar one.
+    /// [12.1-1] Reports a provisional response to the INVITE. `ringing`: a 180 or a similar response.
     pub fn provisional(&mut self, now: Instant, key: DialogKey, ringing: bool) {
         let Some(at) = self.find(key.call) else { return };
         let call = &mut self.table[at];
-        // From a branch that is being cancelled, as another branch has the call already.
+        // The response is from a branch that is being cancelled, since another branch already has the call.
         if call.passes == 0 {
             return;
         }
@@ -232,8 +237,8 @@ impl Calls {
     }
 
     /// [12.1-1] Reports a 2xx to the INVITE from `peer`; `ways` are the paths to caller and callee. [8.2-5] Each 2xx
-    /// has a session of its own; `session` is its interval. `invited` is the INVITE, unless it had a final response
-    /// before. `ends` is called if calls have a time limit.
+    /// has its own session; `session` is the interval of this session. `invited` is the INVITE, unless the INVITE had a
+    /// final response before. `ends` is called if calls have a time limit.
     pub fn accepted(
         &mut self,
         now: Instant,
@@ -247,11 +252,12 @@ impl Calls {
         let wants_ends = self.settings.longest.is_some();
         let call = &mut self.table[at];
         call.heard = now;
-        // A spiral belongs to the same call, and the first pass describes best what the caller wanted.
+        // A spiral belongs to the same call. Only the first INVITE of the spiral has the Request-URI that the caller
+        // wanted.
         let other = invited.filter(|invited| !invited.is_spiral && invited.about != call.about);
         let about = other.map(|invited| Box::new(invited.about.clone()));
         let Some(dialog) = call.enter(now, key.tag, Phase::Early) else { return };
-        // Retransmissions bring nothing new.
+        // Retransmissions contain nothing new.
         if dialog.phase != Phase::Early {
             return;
         }
@@ -261,10 +267,10 @@ impl Calls {
         (dialog.ways, dialog.alive) = (ways, now);
         dialog.about = about;
         dialog.ends = if wants_ends { ends().map(Box::new) } else { None };
-        // This response is the final one of every pass of the INVITE.
+        // This response is the final response for every time that the INVITE has passed this proxy.
         call.passes = 0;
         call.drop_early();
-        if self.settings.tell_answers {
+        if self.settings.record_answers {
             let call = &self.table[at];
             if let Some(dialog) = call.dialogs.iter().find(|dialog| dialog.tag == key.tag) {
                 let told = call.record(dialog, (RecordEvent::Answered, now), (None, None, 0), false);
@@ -274,8 +280,8 @@ impl Calls {
         self.set_timer(at);
     }
 
-    /// Reports a failure as the final response to a pass of the INVITE; `peer`: source of the response, if not this
-    /// proxy.
+    /// Reports a failure as the final response to the INVITE, for one time that it has passed this proxy. `peer` is the
+    /// source of the response; `None` if this proxy made it.
     pub fn failed(
         &mut self,
         now: Instant,
@@ -287,13 +293,13 @@ impl Calls {
         let known = &mut self.table[at];
         known.passes = known.passes.saturating_sub(1);
         known.drop_early();
-        // The INVITE comes again with credentials, or the caller has none.
+        // Either the INVITE comes again with credentials, or the caller has no credentials.
         let is_challenge = matches!(status, 401 | 407);
         if known.passes > 0 || known.is_accepted() {
             let is_other = known.about != invited.about;
             self.set_timer(at);
             if !invited.is_spiral && !is_challenge && is_other {
-                let other = begun(now, call, invited);
+                let other = new_call(now, call, invited);
                 let record = refused(other, now, status, (peer, reason));
                 self.events.push(CallEvent::Record(Box::new(record)));
             }
@@ -308,7 +314,7 @@ impl Calls {
     }
 
     /// Reports a CANCEL of the INVITE, or a BYE before it was answered.
-    pub fn cancelled(&mut self, call: u64, by: DialogParty, reason: &[u8]) {
+    pub fn cancelled(&mut self, call: u64, by: DialogSide, reason: &[u8]) {
         let Some(at) = self.find(call) else { return };
         let call = &mut self.table[at];
         if call.passes > 0 && call.cancelled.is_none() {
@@ -322,7 +328,7 @@ impl Calls {
         self.timers.deadline()
     }
 
-    /// Takes the events so far.
+    /// Removes and returns the events so far.
     pub fn drain_events(&mut self) -> impl Iterator<Item = CallEvent> + '_ {
         self.events.drain(..)
     }
@@ -337,7 +343,7 @@ impl Calls {
         self.table.is_empty()
     }
 
-    /// Counts the calls. Visits all of them.
+    /// Counts the calls. Takes time in proportion to their number.
     pub fn counts(&self) -> CallCounts {
         let mut counts = self.counts;
         for (_, call) in self.table.iter() {
@@ -365,18 +371,18 @@ impl Calls {
     }
 
     fn remove(&mut self, at: u32) -> Call {
-        let call = self.table.remove(at).expect("it was found");
-        self.open -= usize::from(call.standing == Standing::GoesOn);
+        let call = self.table.remove(at).expect("an indexed call is in the table");
+        self.open -= usize::from(call.category == CallCategory::Active);
         if call.timer.0 != u32::MAX {
             self.timers.cancel(call.timer.0);
         }
         let found = self.index.find_entry(call.key, |&other| other == at);
-        found.expect("what is there is in the index").remove();
+        found.expect("a call in the table is in the index").remove();
         call
     }
 
-    /// Sets the timer of a call. A timer that fires too early is kept: it then checks again, and most calls have a
-    /// message before.
+    /// Sets the timer of a call. A timer that would fire too early is left as it is, since most calls have another
+    /// message before it fires. When it fires, the deadlines are checked again.
     fn set_timer(&mut self, at: u32) {
         self.count(at);
         let call = &mut self.table[at];
@@ -390,11 +396,11 @@ impl Calls {
     }
 }
 
-fn begun(now: Instant, key: u64, invited: &Invited) -> Call {
+fn new_call(now: Instant, key: u64, invited: &Invited) -> Call {
     Call {
         key,
         about: invited.about.clone(),
-        began: Began::Seen(now),
+        began: CallStart::Seen(now),
         began_unix: invited.unix,
         cseq: invited.cseq,
         rang: None,
@@ -404,7 +410,7 @@ fn begun(now: Instant, key: u64, invited: &Invited) -> Call {
         passes: 1,
         dialogs: Vec::new(),
         timer: (u32::MAX, now),
-        standing: Standing::Over,
+        category: CallCategory::Over,
         ending: 0,
     }
 }
@@ -413,8 +419,8 @@ fn begun(now: Instant, key: u64, invited: &Invited) -> Call {
 fn refused(call: Call, now: Instant, status: u16, (peer, reason): (Option<SocketAddr>, &[u8])) -> CallRecord {
     let (by, cause, reason) = match call.cancelled {
         Some(by) => (by, Cause::Cancelled, &call.cancel_reason[..]),
-        None if peer.is_some() => (DialogParty::Callee, Cause::Refused, cut(reason)),
-        None => (DialogParty::Proxy, Cause::Refused, cut(reason)),
+        None if peer.is_some() => (DialogSide::Callee, Cause::Refused, cut(reason)),
+        None => (DialogSide::Proxy, Cause::Refused, cut(reason)),
     };
     CallRecord {
         event: RecordEvent::Ended,
@@ -434,7 +440,7 @@ fn refused(call: Call, now: Instant, status: u16, (peer, reason): (Option<Socket
     }
 }
 
-/// End of a session with this interval that starts now.
+/// Time at which a session with this interval ends if it starts now.
 fn ends_at(now: Instant, session: Option<Duration>) -> Option<Instant> {
     session.map(|session| now + session.max(SHORTEST_SESSION))
 }

@@ -1,14 +1,14 @@
 //! Records of calls.
 
-use crate::about::About;
-use crate::call::DialogParty;
+use crate::call::DialogSide;
+use crate::description::CallDescription;
 use base::Instant;
 use std::net::SocketAddr;
 
 /// Event of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordEvent {
-    /// The call was answered. Written if [`CallSettings::tell_answers`](crate::CallSettings::tell_answers) is set.
+    /// The call was answered. Written if [`CallSettings::record_answers`](crate::CallSettings::record_answers) is set.
     Answered,
     /// The call has ended, or was not answered.
     Ended,
@@ -50,17 +50,17 @@ impl Cause {
 
 /// Start of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Began {
-    /// Its INVITE arrived then.
+pub enum CallStart {
+    /// The INVITE arrived at this time.
     Seen(Instant),
-    /// It is from before a restart; its token names this time, in Unix seconds.
+    /// The call is from before a restart; its token names this start, in Unix seconds.
     Token(u32),
 }
 
 /// Answer of a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Accepted {
-    /// Time at which its 2xx was forwarded; `None` if before a restart.
+    /// Time at which the 2xx was forwarded; `None` if this was before a restart.
     pub at: Option<Instant>,
     /// Tag of the callee.
     pub tag: Box<[u8]>,
@@ -72,30 +72,31 @@ pub struct CallRecord {
     /// Event.
     pub event: RecordEvent,
     /// Parties of the call.
-    pub about: About,
+    pub about: CallDescription,
     /// Time of the INVITE.
-    pub began: Began,
-    /// Time of the INVITE in Unix seconds, by the clock of the tokens, as in a token of the dialog.
+    pub began: CallStart,
+    /// Time of the INVITE in Unix seconds, the same as in a token of the dialog.
     pub began_unix: u32,
-    /// Time at which it first rang (180, or another provisional response with a tag).
+    /// Time at which the call first rang (180, or another provisional response with a tag).
     pub rang: Option<Instant>,
     /// Its answer, if any.
     pub accepted: Option<Accepted>,
     /// Next hop that sent the final response; `None` if this proxy made it.
     pub peer: Option<SocketAddr>,
-    /// Time of the end, of the answer with [`RecordEvent::Answered`], or of the new activity with [`Cause::Reopened`].
+    /// Time of the end. With [`RecordEvent::Answered`] it is the time of the answer, with [`Cause::Reopened`] the time
+    /// of the new activity.
     pub ended: Instant,
-    /// Final response to its INVITE; 200 if that was before a restart.
+    /// Status of the final response to the INVITE; 200 if the INVITE was answered before a restart.
     pub status: u16,
-    /// Final response to its BYE; 408 if none came, 0 without BYE.
+    /// Status of the final response to the BYE; 408 if no response came, 0 if there was no BYE.
     pub bye_status: u16,
-    /// Side that ended it; `None` if neither did.
-    pub by: Option<DialogParty>,
-    /// Cause of the end; `None` while it is active.
+    /// Side that ended the call; `None` if neither did.
+    pub by: Option<DialogSide>,
+    /// Cause of the end; `None` while the call is active.
     pub cause: Option<Cause>,
     /// Text of the Reason of the BYE, the CANCEL or the failure (RFC 3326), if any; truncated.
     pub reason: Box<[u8]>,
-    /// Whether it is the last record of this call. An unproved end is written at once, but not as final: the call is
+    /// Whether this is the last record of the call. An unproved end is written at once, but not as final: the call is
     /// watched, and later events are written in further records.
     pub is_final: bool,
 }
@@ -103,6 +104,6 @@ pub struct CallRecord {
 impl CallRecord {
     /// Whether the call is from before a restart.
     pub fn is_found_again(&self) -> bool {
-        matches!(self.began, Began::Token(_))
+        matches!(self.began, CallStart::Token(_))
     }
 }

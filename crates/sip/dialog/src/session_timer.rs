@@ -1,15 +1,16 @@
-//! Session timers at a proxy (RFC 4028 §8): changes of Session-Expires and Min-SE.
+//! Session timers at a proxy (RFC 4028 §8): the changes that it makes to Session-Expires and Min-SE.
 //!
-//! Marks in brackets, a section and a number, are the rules of `docs/evidence/rfc/4028.md`; a test compares them.
+//! Marks in brackets, a section and a number, are the rules of `docs/evidence/rfc/4028.md`. A test compares the marks
+//! with this page.
 
-/// Least Min-SE, and its value in messages without one (§4, §5), in seconds.
+/// Least Min-SE in seconds. It is also the value for messages without Min-SE (§4, §5).
 pub const LEAST: u32 = 90;
 
 /// Session timer of a proxy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionTimer {
-    /// Session interval in seconds, requested if the caller requests none or a longer one. `None`: the proxy requests
-    /// none, but still applies the interval that both sides agree on.
+    /// Session interval in seconds that the proxy requests if the caller requests none, or a longer one. `None`: the
+    /// proxy requests no interval, but still applies the interval on which both sides agree.
     pub expires: Option<u32>,
     /// Least interval, in seconds; at least [`LEAST`].
     pub least: u32,
@@ -23,7 +24,7 @@ impl Default for SessionTimer {
 
 /// Session timer fields of a session refresh request (INVITE, UPDATE).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Asked {
+pub struct SessionTimerRequest {
     /// Whether Supported has `timer`.
     pub supports: bool,
     /// Session-Expires, in seconds.
@@ -39,7 +40,7 @@ pub struct Forwarded {
     pub expires: Option<u32>,
     /// New Min-SE, if changed.
     pub least: Option<u32>,
-    /// Data kept until the response: the interval in force, and whether the caller supports timers.
+    /// Data kept until the response: the requested interval, and whether the caller supports timers.
     pub kept: Kept,
 }
 
@@ -48,19 +49,20 @@ pub struct Forwarded {
 pub struct Kept {
     /// Session-Expires of the forwarded request, in seconds.
     pub expires: Option<u32>,
-    /// Whether its sender supports timers.
+    /// Whether the sender of the request supports timers.
     pub supports: bool,
 }
 
-/// Error: the interval is too small. Answered with 422 and this Min-SE in seconds (§8.1).
+/// Error: the interval is too small. The answer is a 422 with this Min-SE in seconds (§8.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooSmall(pub u32);
 
 impl SessionTimer {
     /// Changes of a session refresh request.
     ///
-    /// # Errors [`TooSmall`] if a client that supports timers requests less than the least interval.
-    pub fn request(&self, asked: Asked) -> Result<Forwarded, TooSmall> {
+    /// # Errors
+    /// [`TooSmall`] if a client that supports timers requests less than the least interval.
+    pub fn request(&self, asked: SessionTimerRequest) -> Result<Forwarded, TooSmall> {
         let mut forwarded = Forwarded::default();
         let asked_least = asked.least.unwrap_or(LEAST);
         let mut least = asked_least;
@@ -69,7 +71,7 @@ impl SessionTimer {
             if asked.supports {
                 return Err(TooSmall(self.least));
             }
-            // [8.1-7] [8.1-8] Raised, never lowered.
+            // [8.1-7] [8.1-8] Min-SE is raised, never lowered.
             least = asked_least.max(self.least);
             forwarded.least = (asked.least != Some(least)).then_some(least);
         }
@@ -80,7 +82,7 @@ impl SessionTimer {
             (None, Some(ours)) => Some(ours.max(least)),
             (asked, None) => asked,
         };
-        // [8.1-5] An interval below Min-SE is raised to it.
+        // [8.1-5] An interval below Min-SE is raised to Min-SE.
         let raised = wanted.map(|wanted| if asked.expires.is_some() { wanted.max(least) } else { wanted });
         forwarded.expires = raised.filter(|_| raised != asked.expires);
         forwarded.kept = Kept { expires: raised, supports: asked.supports };
@@ -93,7 +95,7 @@ impl SessionTimer {
 pub struct ResponseEdit {
     /// Seconds of the added `Session-Expires: N;refresher=uac`, with `timer` in Require ([8.2-2], [8.2-3]).
     pub insert: Option<u32>,
-    /// Seconds until the session ends unless it is refreshed; `None`: it has no end.
+    /// Seconds until the session ends unless it is refreshed. `None`: the session has no time limit.
     pub interval: Option<u32>,
 }
 
@@ -101,7 +103,7 @@ impl Kept {
     /// Change of a 2xx with this Session-Expires.
     pub fn response(self, expires: Option<u32>) -> ResponseEdit {
         match (expires, self.expires) {
-            // [8.2-4] The response's interval holds, and is not changed.
+            // [8.2-4] The interval of the response is used, and not changed.
             (Some(_), _) => ResponseEdit { insert: None, interval: expires },
             // [8.2-2] The UAS does not support timers, but the UAC does.
             (None, Some(kept)) if self.supports => ResponseEdit { insert: Some(kept), interval: Some(kept) },
@@ -118,44 +120,46 @@ mod tests {
 
     const OURS: SessionTimer = SessionTimer { expires: Some(1800), least: 120 };
 
-    fn asked(supports: bool, expires: Option<u32>, least: Option<u32>) -> Asked {
-        Asked { supports, expires, least }
+    fn asked(supports: bool, expires: Option<u32>, least: Option<u32>) -> SessionTimerRequest {
+        SessionTimerRequest { supports, expires, least }
     }
 
     /// [8.1-1]
     #[test]
-    fn it_is_asked_for_where_nobody_has() {
+    fn an_interval_is_requested_if_the_request_has_none() {
         let forwarded = OURS.request(asked(true, None, None)).expect("taken");
         assert_eq!((forwarded.expires, forwarded.least), (Some(1800), None));
         assert_eq!(forwarded.kept, Kept { expires: Some(1800), supports: true });
         let forwarded = OURS.request(asked(false, None, Some(3600))).expect("taken");
-        assert_eq!(forwarded.expires, Some(3600), "not below Min-SE");
+        assert_eq!(forwarded.expires, Some(3600), "the interval is not below Min-SE");
     }
 
     /// [8.1-3] [8.1-4]
     #[test]
-    fn what_is_asked_for_is_reduced_and_never_increased() {
+    fn a_requested_interval_is_reduced_and_never_increased() {
         let reduced =
             |expires, least| OURS.request(asked(true, Some(expires), least)).expect("taken").expires;
         assert_eq!(reduced(7200, None), Some(1800));
-        assert_eq!(reduced(7200, Some(3600)), Some(3600), "not below Min-SE");
+        assert_eq!(reduced(7200, Some(3600)), Some(3600), "the interval is not below Min-SE");
         assert_eq!(reduced(600, None), None);
         assert_eq!(reduced(1800, None), None);
     }
 
     /// [8.1-6] [8.1-7]
     #[test]
-    fn one_that_is_too_small_is_refused_or_raised() {
+    fn an_interval_that_is_too_small_is_refused_or_raised() {
         assert_eq!(OURS.request(asked(true, Some(90), None)), Err(TooSmall(120)));
-        let forwarded = OURS.request(asked(false, Some(60), None)).expect("it could not ask again");
+        let forwarded =
+            OURS.request(asked(false, Some(60), None)).expect("a client without timers is not refused");
         assert_eq!((forwarded.expires, forwarded.least), (Some(120), Some(120)));
-        let forwarded = OURS.request(asked(false, Some(60), Some(300))).expect("it could not ask again");
+        let forwarded =
+            OURS.request(asked(false, Some(60), Some(300))).expect("a client without timers is not refused");
         assert_eq!((forwarded.expires, forwarded.least), (Some(300), None), "Min-SE is not lowered");
     }
 
     /// [8.1-5]
     #[test]
-    fn who_asks_for_nothing_leaves_all_as_it_is() {
+    fn without_an_interval_of_its_own_the_proxy_changes_nothing() {
         for (expires, least) in [(None, None), (Some(30), None), (Some(9000), Some(600))] {
             let forwarded = SessionTimer::default().request(asked(true, expires, least)).expect("taken");
             let raised = expires.map(|expires: u32| expires.max(least.unwrap_or(LEAST)));
@@ -187,7 +191,7 @@ mod tests {
             our_least in 90..10_000_u32,
         ) {
             let timer = SessionTimer { expires: ours, least: our_least };
-            match timer.request(Asked { supports, expires, least }) {
+            match timer.request(SessionTimerRequest { supports, expires, least }) {
                 Err(TooSmall(told)) => {
                     prop_assert!(supports && told == our_least && told >= LEAST);
                     prop_assert!(expires.is_some_and(|expires| expires < our_least));

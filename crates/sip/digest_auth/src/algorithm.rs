@@ -143,7 +143,7 @@ mod tests {
 
     /// [2.2-1] FIPS 180-4 and RFC 1321 give these hashes of the empty text; RFC 8760 §2.6 (7) repeats the second.
     #[test]
-    fn hashes_of_nothing() {
+    fn hashes_of_the_empty_text() {
         let empty = |algorithm: Algorithm| hex(algorithm.hash(&[b""]));
         assert_eq!(empty(Algorithm::Md5), "d41d8cd98f00b204e9800998ecf8427e");
         assert_eq!(

@@ -2,7 +2,8 @@
 
 use crate::claim::Form;
 use crate::{
-    Algorithm, Bans, Claim, ClientLocation, Judgement, NonceState, Nonces, Offer, Replays, Secret, UriRule,
+    Algorithm, AttemptResult, Bans, Claim, ClientLocation, NonceState, Nonces, Offer, Replays, Secret,
+    UriRule,
 };
 use base::{Instant, UnixTime};
 use std::net::IpAddr;
@@ -88,12 +89,12 @@ pub enum Examined {
     Claim(Claim),
     /// Send this response.
     Refused(AuthRefusal),
-    /// The nonce is from another issuer that uses one of our keys, and only this issuer can check it. If the request
-    /// cannot be passed to the issuer, answer [`AuthRefusal::Challenge`] with `stale`.
-    OfAnother,
-    /// This user has no attempt left at this location. If [`Authenticator::may_ask`] allows it, look up the user's
-    /// bindings. If one of them came from there, call [`Authenticator::learn`] and examine again. Else send this
-    /// response.
+    /// The nonce is from another issuer that uses one of our keys, and only that issuer can check it. If the request
+    /// cannot be passed to that issuer, answer [`AuthRefusal::Challenge`] with `stale`.
+    OtherIssuer,
+    /// This user has no attempt left at this location. If [`Authenticator::may_look_up_bindings`] allows it, look up the user's
+    /// bindings. If one of them came from this location, call [`Authenticator::note_binding`] and examine again. Otherwise
+    /// send this response.
     Limited(AuthRefusal, Box<[u8]>),
 }
 
@@ -126,8 +127,8 @@ pub enum CredentialVerdict {
     /// The user is unknown, or the password is wrong: challenge again, without `stale`.
     Wrong,
     /// The secret does not serve the algorithm that the client chose: challenge again. The settings are wrong, as they
-    /// offer more than the secrets serve. It counts as a wrong answer; otherwise the absence of a ban would reveal that
-    /// the user exists.
+    /// offer more than the secrets serve. This verdict counts as a wrong answer; otherwise the absence of a ban would
+    /// reveal that the user exists.
     Unusable,
 }
 
@@ -141,14 +142,14 @@ pub struct Authenticator {
     nonces: Nonces,
     replays: Replays,
     bans: Bans,
-    /// Result that other shards have not been told.
-    untold: Option<Judgement>,
+    /// Result that other shards have not got so far.
+    unshared: Option<AttemptResult>,
 }
 
 impl Authenticator {
     /// Makes an authenticator from its parts.
     pub fn new(settings: AuthSettings, nonces: Nonces, replays: Replays, bans: Bans) -> Self {
-        Self { settings, nonces, replays, bans, untold: None }
+        Self { settings, nonces, replays, bans, unshared: None }
     }
 
     /// Settings of authentication.
@@ -173,8 +174,8 @@ impl Authenticator {
 
     /// Checks the credentials of a request: `values` are the values of all fields of [`Role::credentials_header`].
     ///
-    /// [22.3-3] Credentials for other realms belong to other servers, and unreadable ones may: both are ignored. [22-1]
-    /// [22.4-1] [2.6-1] So is every scheme but Digest, such as Basic.
+    /// [22.3-3] Credentials for other realms belong to other servers, and unreadable credentials may: both are ignored.
+    /// [22-1] [22.4-1] [2.6-1] Every scheme but Digest, such as Basic, is ignored, too.
     pub fn examine<'v>(
         &mut self,
         now: Instant,
@@ -199,7 +200,7 @@ impl Authenticator {
             if !self.settings.uri.allows(credentials.uri.raw(), request.uri) {
                 continue;
             }
-            let nonce = match self.nonces.judge(date, request.place.address, credentials.nonce.raw()) {
+            let nonce = match self.nonces.check(date, request.place.address, credentials.nonce.raw()) {
                 NonceState::Fresh(nonce) if is_ours && self.replays.may_use(nonce, form.count) => nonce,
                 // Another opaque is from before a change of the settings: the password may be right.
                 NonceState::Fresh(_) | NonceState::Stale => {
@@ -217,23 +218,23 @@ impl Authenticator {
                 Err(refusal) => Examined::Limited(refusal, form.user.into()),
             };
         }
-        if of_another { Examined::OfAnother } else { Examined::Refused(AuthRefusal::Challenge { stale }) }
+        if of_another { Examined::OtherIssuer } else { Examined::Refused(AuthRefusal::Challenge { stale }) }
     }
 
-    /// Verifies a claim. `None` is for an unknown user: it takes as long as any other and counts as a wrong password,
-    /// so that neither the time nor a ban reveals names.
+    /// Verifies a claim. `None` is for an unknown user. It takes as long as any other claim and counts as a wrong
+    /// password, so that neither the time nor a ban reveals names.
     pub fn settle(&mut self, date: UnixTime, claim: &Claim, secret: Option<&Secret>) -> CredentialVerdict {
         match claim.holds(secret) {
             None => {
-                self.untold = Some(self.bans.failed(claim.attempt));
+                self.unshared = Some(self.bans.failed(claim.attempt));
                 CredentialVerdict::Unusable
             }
             Some(false) => {
-                self.untold = Some(self.bans.failed(claim.attempt));
+                self.unshared = Some(self.bans.failed(claim.attempt));
                 CredentialVerdict::Wrong
             }
             Some(true) => {
-                self.untold = self.bans.succeeded(claim.attempt);
+                self.unshared = self.bans.succeeded(claim.attempt);
                 if self.replays.record(date, self.nonces.lifetime(), claim.nonce, claim.count) {
                     CredentialVerdict::Genuine { user: claim.user.clone(), realm: claim.realm.clone() }
                 } else {
@@ -243,24 +244,24 @@ impl Authenticator {
         }
     }
 
-    /// Takes the result of the last claim, which the other shards must [`hear`](Self::hear) once.
-    pub fn take_judgement(&mut self) -> Option<Judgement> {
-        self.untold.take()
+    /// Takes the result of the last claim, which the other shards must [`apply_shared`](Self::apply_shared) once.
+    pub fn take_result(&mut self) -> Option<AttemptResult> {
+        self.unshared.take()
     }
 
     /// Takes a result from another shard of this process.
-    pub fn hear(&mut self, judgement: Judgement) {
-        self.bans.hear(judgement);
+    pub fn apply_shared(&mut self, judgement: AttemptResult) {
+        self.bans.apply_shared(judgement);
     }
 
     /// Whether the bindings of a user without attempts left may be looked up for this location now.
-    pub fn may_ask(&mut self, now: Instant, place: ClientLocation) -> bool {
-        self.bans.may_ask(now, place)
+    pub fn may_look_up_bindings(&mut self, now: Instant, place: ClientLocation) -> bool {
+        self.bans.may_look_up_bindings(now, place)
     }
 
     /// Notes that a live binding of the user came from this address.
-    pub fn learn(&mut self, address: IpAddr, user: &[u8]) {
-        self.bans.learn(address, user);
+    pub fn note_binding(&mut self, address: IpAddr, user: &[u8]) {
+        self.bans.note_binding(address, user);
     }
 
     /// Ends a claim whose look-up failed, without counting it. Answer 500 or 503.

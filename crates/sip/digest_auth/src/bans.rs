@@ -8,15 +8,15 @@ use core::time::Duration;
 use siphasher::sip::SipHasher13;
 use std::net::IpAddr;
 
-/// Limit of wrong answers: a number at once, and one more after each interval.
+/// Limit of wrong answers: a number in one burst, and one more after each interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AttemptLimit {
-    /// Wrong answers at once; at least 1.
+    /// Wrong answers in one burst; at least 1.
     pub failures: u32,
-    /// Interval after which one more is allowed; whole seconds, at least one, at most 18 hours.
+    /// Interval after which one more wrong answer is allowed; whole seconds, at least one, at most 18 hours.
     pub every: Duration,
-    /// Look-ups in progress at once; at least 1. That many guesses can be made before the first is known to be wrong.
-    /// All of them count, and delay the next one.
+    /// Look-ups in progress at once; at least 1. A client can make this many guesses before the first is known to be
+    /// wrong. All wrong ones count, and delay the next attempt.
     pub at_once: u32,
 }
 
@@ -30,7 +30,7 @@ impl AttemptLimit {
         Rate { per_second: 1, burst: self.failures.clamp(1, 1 << 15) * self.cost() }
     }
 
-    /// A look-up that never ends stops counting in time: one each second.
+    /// Look-ups that never end stop counting after a while: one look-up each second.
     fn under_way(self) -> Rate {
         Rate { per_second: 1, burst: self.at_once.clamp(1, 1 << 16) }
     }
@@ -39,24 +39,27 @@ impl AttemptLimit {
 /// Limits of wrong answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BanSettings {
-    /// For a user at a source where the user is not known. It is used up first: a client that repeats a wrong password
-    /// costs its neighbours behind the same source no more than this.
+    /// For a user at a source where the user is not known. This limit is used up first. So a client that repeats a
+    /// wrong password takes no more than this number of attempts from other clients at the same source.
     pub pair: AttemptLimit,
-    /// For a source: an IPv4 address, or the first 64 bits of an IPv6 address, as a host chooses the rest.
+    /// For a source: an IPv4 address, or the first 64 bits of an IPv6 address, as a host chooses the last 64 bits.
     pub source: AttemptLimit,
     /// For the first 48 bits of an IPv6 address, the network of a provider's customer: 65,536 sources of one owner.
     pub network: AttemptLimit,
-    /// For a user, at all sources together where the user is not known.
+    /// For a user, at all sources together at which the user is not known.
     pub user: AttemptLimit,
     /// For a user at a source where the user is known from an earlier right answer.
     pub known: AttemptLimit,
 }
 
 impl Default for BanSettings {
-    /// Ten wrong answers for a user at a source, and one more each minute. Five times as many for a source, which may
-    /// have many clients, and five times that for an IPv6 network. Twenty for a user, and one more each half minute.
-    /// Twenty at a known location, and one more every ten seconds. Look-ups at once: a hundred for a source, ten for a
-    /// user.
+    /// Defaults:
+    /// - for a user at a source: ten wrong answers, and one more each minute;
+    /// - for a source, which may have many clients: five times as many; for an IPv6 network: five times the limit of a
+    ///   source;
+    /// - for a user: twenty, and one more each half minute;
+    /// - at a known location: twenty, and one more every ten seconds;
+    /// - look-ups at once: a hundred for a source, ten for a user.
     fn default() -> Self {
         let limit =
             |failures, secs, at_once| AttemptLimit { failures, every: Duration::from_secs(secs), at_once };
@@ -71,8 +74,8 @@ impl Default for BanSettings {
 }
 
 impl BanSettings {
-    /// Settings of one of `shards` shards that tell each other of wrong answers (`Bans::hear`). Each has the full
-    /// limits of wrong answers, and its share of the look-ups at once, at least one.
+    /// Settings of one of `shards` shards that send each other their wrong answers (`Bans::apply_shared`). Each shard has the
+    /// full limits of wrong answers, and its share of the look-ups at once, at least one.
     #[must_use]
     pub fn share(self, shards: usize) -> Self {
         let shards = u32::try_from(shards.max(1)).unwrap_or(u32::MAX);
@@ -93,8 +96,8 @@ const BUCKETS: usize = 1 << 16;
 /// about 20 bytes each.
 const KNOWN: usize = 1 << 16;
 
-/// Limit of look-ups of bindings for a source without attempts left ([`Bans::may_ask`]).
-const ASKED: Rate = Rate { per_second: 10, burst: 100 };
+/// Limit of look-ups of bindings for a source without attempts left ([`Bans::may_look_up_bindings`]).
+const LOOK_UPS: Rate = Rate { per_second: 10, burst: 100 };
 
 /// Location of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,34 +124,39 @@ impl ClientLocation {
 
 /// Limits to password guessing.
 ///
-/// A claim is verified if the pair of source and user, the source and the user all have an attempt left; or if the user
-/// has answered right at this source before, and this known pair has an attempt left. Only a wrong answer takes one,
-/// and only once it is known to be wrong. Look-ups in progress have a limit of their own, beyond which a client is told
-/// to come back. So:
+/// A claim is verified in two cases:
 ///
-/// - No client is locked out for ever: a limit is a token bucket, which refills by itself. Claims that are not verified
-///   take nothing. So an attacker can keep a bucket empty only by verified guesses, one for each token that is
-///   refilled.
-/// - A user who has registered from a location keeps access from there, whatever others do to this user name from
-///   elsewhere, and whatever others behind the same address do to other names. An attacker behind the same address who
-///   guesses for this very user uses the same pair. A user at a new location, while the name is under attack, competes
-///   with the attacker for one attempt each `every`. Pairs that a restart has forgotten are restored from the user's
-///   live bindings (`Bans::learn`).
+/// - the pair of source and user, the source, its IPv6 network if it has one, and the user all have an attempt left;
+/// - the user has answered right at this source before, and this known pair has an attempt left.
+///
+/// Only a wrong answer takes an attempt, and only after it is known to be wrong. Look-ups in progress have a separate
+/// limit. Beyond this limit a client gets a 503 with Retry-After. Consequences:
+///
+/// - No client is locked out for ever, since a limit is a token bucket, which refills by itself. Claims that are not
+///   verified take no token. So an attacker can keep a bucket empty only by verified guesses, one for each token that
+///   is refilled.
+/// - A user who has registered from a location keeps access from there. Guesses from other locations, and guesses at
+///   other names from the same address, do not change this. An attacker behind the same address who guesses for this
+///   very user uses the same pair. A user at a new location, while the name is under attack, competes with the attacker
+///   for one attempt each `every`. Pairs that a restart has forgotten are restored from the user's live bindings
+///   (`Bans::note_binding`).
 /// - From sources where a user is not known, however many, an attacker has `user.failures` wrong answers for this user,
 ///   and one more each `user.every`: by default 20, and 2,880 a day. At a source where the user is known, such as a
-///   shared address, an attacker also has those of the known pair: by default 20, and 8,640 a day, at each such source.
+///   shared address, an attacker also has the attempts of the known pair: by default 20, and 8,640 a day, at each such
+///   source.
 /// - Simultaneous look-ups may exceed a limit by at most `at_once`; all of them count, so the next attempt is delayed.
-///   The shards of a process tell each other of wrong answers and of new pairs ([`Judgement`]), so these numbers hold
-///   for a process. Several processes count separately, and a restart begins with full buckets.
-/// - Clients behind a trusted proxy are distinguished by the address that the proxy saw ([`ClientLocation`]). If the proxy does
-///   not name it, its address has no limit of its own: each pair and each user have theirs. A binding through the proxy
-///   makes its user known only at the proxy as a whole. Attempts through it count for their pair and source as at
-///   unknown locations, and for the user in a bucket of the proxy, so that guesses elsewhere do not lock the user out.
+///   The shards of a process send each other wrong answers and new pairs ([`AttemptResult`]), so these numbers hold for a
+///   process. Several processes count separately, and a restart begins with full buckets.
+/// - Clients behind a trusted proxy are distinguished by the address that the proxy saw ([`ClientLocation`]). If the
+///   proxy does not name this address, its own address has no limit: only each pair and each user have one. A binding
+///   through the proxy makes its user known only at the proxy as a whole. Attempts through the proxy count for their
+///   pair and source as at unknown locations. For the user they count in a bucket of the proxy, so that guesses
+///   elsewhere do not lock the user out.
 /// - If a nonce is valid only at its source ([`Nonces`](crate::Nonces)), sources cannot be forged: a forged address
 ///   causes no ban.
 /// - Memory is fixed: 5 MiB, plus the known pairs. Buckets are found by a keyed hash. Colliding keys share a bucket and
 ///   its wrong answers, but an attacker cannot find collisions. Known pairs are entered only by right answers and live
-///   bindings, so outsiders cannot displace any, and known pairs have buckets of their own.
+///   bindings, so outsiders cannot displace any. Known pairs have buckets of their own.
 #[derive(Clone, Debug)]
 pub struct Bans {
     settings: BanSettings,
@@ -197,8 +205,8 @@ enum KnownAt {
 
 /// An attempt in progress. It ends once: as right, wrong or withdrawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Try {
-    /// Start of the attempt: wrong answers count from then on.
+pub(crate) struct Attempt {
+    /// Start of the attempt. If the answer is wrong, it is charged as of this time.
     since: Instant,
     known: KnownAt,
     /// Hash of the user and the client's address.
@@ -209,11 +217,11 @@ pub(crate) struct Try {
     user: u64,
 }
 
-/// Result of a claim for the other shards of a process (`Bans::hear`), which have the same key: a wrong answer, or the
+/// Result of a claim, for the other shards of a process (`Bans::apply_shared`), which have the same key: a wrong answer, or the
 /// first right answer at this location.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Judgement {
-    attempt: Try,
+pub struct AttemptResult {
+    attempt: Attempt,
     is_right: bool,
 }
 
@@ -240,7 +248,7 @@ impl Bans {
         now: Instant,
         place: ClientLocation,
         user: &[u8],
-    ) -> Result<Try, AuthRefusal> {
+    ) -> Result<Attempt, AuthRefusal> {
         let pair = self.pair(place.address, user);
         let at_edge = place.edge.map(|edge| self.pair(edge, user));
         let known = if self.known.get_mut(&pair).is_some() {
@@ -251,7 +259,7 @@ impl Bans {
         };
         let is_v6 = place.address.to_canonical().is_ipv6();
         let source = |what, bytes| self.hash(what, &prefix(place.address, bytes), b"");
-        let attempt = Try {
+        let attempt = Attempt {
             since: now,
             known,
             pair,
@@ -259,8 +267,8 @@ impl Bans {
             network: (is_v6 && !place.is_shared()).then(|| source(3, 6)),
             user: self.hash(1, b"", user),
         };
-        let stranger = Try { known: KnownAt::Nowhere, ..attempt };
-        // Without an attempt left for the known pair, the user counts as unknown here.
+        let stranger = Attempt { known: KnownAt::Nowhere, ..attempt };
+        // If the known pair has no attempt left, or too many look-ups in progress, the user counts as unknown here.
         self.begin(attempt).or_else(|_| self.begin(stranger))
     }
 
@@ -270,24 +278,24 @@ impl Bans {
 
     /// Whether the bindings of a user may be looked up for a client without attempts left. Limited, so that a flood of
     /// such requests costs few look-ups.
-    pub(crate) fn may_ask(&mut self, now: Instant, place: ClientLocation) -> bool {
+    pub(crate) fn may_look_up_bindings(&mut self, now: Instant, place: ClientLocation) -> bool {
         let source = self.hash(0, &prefix(place.edge.unwrap_or(place.address), 8), b"");
         let bucket = self.asked.of(source);
-        let may = bucket.has_some(now, ASKED);
+        let may = bucket.has_some(now, LOOK_UPS);
         if may {
-            bucket.take(now, ASKED, 1);
+            bucket.take(now, LOOK_UPS, 1);
         }
         may
     }
 
-    /// Notes that the user has a live binding at this address, or behind it if it is a trusted proxy's.
-    pub(crate) fn learn(&mut self, address: IpAddr, user: &[u8]) {
+    /// Notes that the user has a live binding at this address, or behind it if it is the address of a trusted proxy.
+    pub(crate) fn note_binding(&mut self, address: IpAddr, user: &[u8]) {
         let pair = self.pair(address, user);
         self.known.insert(pair, ());
     }
 
     /// Takes a result from another shard.
-    pub(crate) fn hear(&mut self, judgement: Judgement) {
+    pub(crate) fn apply_shared(&mut self, judgement: AttemptResult) {
         if judgement.is_right {
             self.known.insert(judgement.attempt.pair, ());
         } else {
@@ -296,7 +304,7 @@ impl Bans {
     }
 
     /// Keys that an attempt counts for, in the order in which they are checked.
-    fn counted(&self, attempt: Try) -> impl Iterator<Item = Counted> + Clone + use<> {
+    fn counted(&self, attempt: Attempt) -> impl Iterator<Item = Counted> + Clone + use<> {
         let counted = |kind, hash, limit| Some(Counted { kind, hash, limit });
         let settings = &self.settings;
         let by_client = [
@@ -312,7 +320,7 @@ impl Bans {
         by_client.into_iter().chain([by_user]).flatten()
     }
 
-    /// Keyed hash. `what` comes first and implies whether there is a place, which has 16 bytes, so inputs of different
+    /// Keyed hash. `what` comes first and implies whether there is a place, which has 16 bytes. So inputs of different
     /// kinds never coincide.
     fn hash(&self, what: u8, place: &[u8], user: &[u8]) -> u64 {
         let mut hasher = SipHasher13::new_with_keys(self.key[0], self.key[1]);
@@ -322,7 +330,7 @@ impl Bans {
         hasher.finish()
     }
 
-    fn begin(&mut self, attempt: Try) -> Result<Try, AuthRefusal> {
+    fn begin(&mut self, attempt: Attempt) -> Result<Attempt, AuthRefusal> {
         let (now, counted) = (attempt.since, self.counted(attempt));
         if !counted.clone().all(|one| self.failures(one).has_some(now, one.limit.failures())) {
             return Err(AuthRefusal::Banned);
@@ -338,28 +346,28 @@ impl Bans {
 
     /// Ends an attempt with a right answer: it costs nothing, and the user is known at this source. Returns a result if
     /// that is new.
-    pub(crate) fn succeeded(&mut self, attempt: Try) -> Option<Judgement> {
+    pub(crate) fn succeeded(&mut self, attempt: Attempt) -> Option<AttemptResult> {
         self.withdrawn(attempt);
         let is_new = self.known.get(&attempt.pair).is_none();
         self.known.insert(attempt.pair, ());
-        is_new.then_some(Judgement { attempt, is_right: true })
+        is_new.then_some(AttemptResult { attempt, is_right: true })
     }
 
     /// Ends an attempt with a wrong answer.
-    pub(crate) fn failed(&mut self, attempt: Try) -> Judgement {
+    pub(crate) fn failed(&mut self, attempt: Attempt) -> AttemptResult {
         self.withdrawn(attempt);
         self.count(attempt);
-        Judgement { attempt, is_right: false }
+        AttemptResult { attempt, is_right: false }
     }
 
-    fn count(&mut self, attempt: Try) {
+    fn count(&mut self, attempt: Attempt) {
         for one in self.counted(attempt) {
             self.failures(one).take(attempt.since, one.limit.failures(), one.limit.cost());
         }
     }
 
     /// Ends an attempt without a result: it costs nothing.
-    pub(crate) fn withdrawn(&mut self, attempt: Try) {
+    pub(crate) fn withdrawn(&mut self, attempt: Attempt) {
         for one in self.counted(attempt) {
             self.under_way(one).put_back(one.limit.under_way(), 1);
         }
@@ -419,7 +427,7 @@ mod tests {
         let mut bans = bans();
         assert_eq!(wrong(&mut bans, 0, ip(1), "alice", 100), 10);
         let tries: usize = (1..3_601).map(|secs| wrong(&mut bans, secs, ip(1), "alice", 3)).sum();
-        assert_eq!(tries, 60, "in an hour, tried at each second");
+        assert_eq!(tries, 60, "tries in an hour, one each second");
     }
 
     #[test]
@@ -428,12 +436,12 @@ mod tests {
         let tries: usize = (0..100).map(|user| wrong(&mut bans, 0, ip(1), &format!("user-{user}"), 1)).sum();
         assert_eq!(tries, 50);
         let tries: usize = (1..3_601).map(|secs| wrong(&mut bans, secs, ip(1), &secs.to_string(), 3)).sum();
-        assert_eq!(tries, 300, "in an hour, tried at each second");
+        assert_eq!(tries, 300, "tries in an hour, one each second");
     }
 
     /// A telephone with a wrong password repeats it for ever: new users behind the same address get in.
     #[test]
-    fn a_client_that_repeats_a_wrong_password_costs_its_neighbours_nothing() {
+    fn a_client_that_repeats_a_wrong_password_does_not_block_its_neighbours() {
         let mut bans = bans();
         for secs in 0..3_600 {
             wrong(&mut bans, secs, ip(1), "alice", 3);
@@ -448,14 +456,14 @@ mod tests {
         let many = (0..1_000).all(|user| right(&mut bans, 0, ip(1), &format!("behind-the-same-nat-{user}")));
         assert!(many);
         for _ in 0..1_000 {
-            let attempt = bans.attempt(at(0), ip(3).into(), b"bob").expect("nobody said that it was wrong");
+            let attempt = bans.attempt(at(0), ip(3).into(), b"bob").expect("no wrong answer was counted");
             bans.withdrawn(attempt);
         }
     }
 
     /// A botnet guesses one user's password: it gets few attempts, and the user keeps access from a known location.
     #[test]
-    fn a_user_under_attack_goes_on_from_a_known_place() {
+    fn a_user_under_attack_keeps_access_from_a_known_location() {
         let mut bans = bans();
         assert!(right(&mut bans, 0, ip(1), "alice"));
         let mut looked_at = 0;
@@ -472,21 +480,21 @@ mod tests {
 
     /// An attacker behind a shared address: its neighbours keep access, and the attacker gains no attempts.
     #[test]
-    fn neighbours_of_a_guesser_go_on() {
+    fn neighbours_of_an_attacker_keep_access() {
         let mut bans = bans();
         assert!(right(&mut bans, 0, ip(1), "alice"));
         let tries: usize = (0..500).map(|user| wrong(&mut bans, 1, ip(1), &format!("user-{user}"), 1)).sum();
         assert_eq!(tries, 50);
         assert!(right(&mut bans, 1, ip(1), "alice"));
-        assert!(!right(&mut bans, 1, ip(1), "carol"), "nobody knows carol here");
-        assert!(right(&mut bans, 14, ip(1), "carol"), "a while later");
+        assert!(!right(&mut bans, 1, ip(1), "carol"), "carol is not known at this source");
+        assert!(right(&mut bans, 14, ip(1), "carol"), "after a refill of the bucket");
         let tries = wrong(&mut bans, 1, ip(1), "alice", 100);
-        assert_eq!(tries, 20, "from a known place, too, guesses are counted");
+        assert_eq!(tries, 20, "guesses from a known location are counted, too");
     }
 
     /// Outsiders, however many, displace nothing: known pairs stay, and buckets are never reset for lack of room.
     #[test]
-    fn a_flood_of_failures_makes_nobody_unknown() {
+    fn a_flood_of_failures_displaces_no_known_pair() {
         let mut bans = Bans::with_room(BanSettings::default(), [5, 6], 1 << 12, 100);
         assert!(right(&mut bans, 0, ip(1), "alice"));
         for n in 0..100_000 {
@@ -498,20 +506,20 @@ mod tests {
 
     /// Slow look-ups are not failures: all users behind an address are looked up at the same time.
     #[test]
-    fn look_ups_under_way_are_not_wrong() {
+    fn look_ups_in_progress_are_not_failures() {
         let mut bans = bans();
         let mut begin = |n: u32| bans.attempt(at(0), ip(1).into(), format!("user-{n}").as_bytes());
-        let tries: Vec<_> = (0..100).map(|n| begin(n).expect("none was wrong")).collect();
+        let tries: Vec<_> = (0..100).map(|n| begin(n).expect("no wrong answer was counted")).collect();
         assert_eq!(begin(100), Err(AuthRefusal::Busy));
         for attempt in tries {
             bans.succeeded(attempt);
         }
-        assert_eq!(wrong(&mut bans, 0, ip(1), "bob", 100), 10, "as if nothing had been");
+        assert_eq!(wrong(&mut bans, 0, ip(1), "bob", 100), 10, "the look-ups have cost nothing");
     }
 
     /// Guesses made before the first is known to be wrong delay later ones.
     #[test]
-    fn guesses_at_once_gain_nothing_in_the_long_run() {
+    fn simultaneous_guesses_gain_no_attempts() {
         let mut bans = bans();
         let mut looked_at = 0;
         for secs in 0..86_400 {
@@ -528,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_up_that_never_ends_is_forgotten() {
+    fn a_look_up_that_never_ends_stops_counting() {
         let mut bans = bans();
         let begin = |bans: &mut Bans, secs| bans.attempt(at(secs), ip(1).into(), b"alice").is_ok();
         assert_eq!((0..20).filter(|_| begin(&mut bans, 0)).count(), 10);
@@ -537,13 +545,13 @@ mod tests {
 
     /// A result of one shard holds in all of them.
     #[test]
-    fn shards_go_by_the_same() {
+    fn a_result_of_one_shard_holds_in_all_shards() {
         let mut shards = vec![Bans::new(BanSettings::default().share(8), [1, 2]); 8];
         let known =
             shards[3].attempt(at(0), ip(1).into(), b"alice").map(|attempt| shards[3].succeeded(attempt));
-        let known = known.ok().flatten().expect("it is new");
+        let known = known.ok().flatten().expect("a first right answer makes a result");
         for bans in &mut shards {
-            bans.hear(known);
+            bans.apply_shared(known);
         }
         let mut looked_at = 0;
         for secs in 0..86_400 {
@@ -555,15 +563,15 @@ mod tests {
                 looked_at += 1;
                 let wrong = shards[shard].failed(attempt);
                 let others = shards.iter_mut().enumerate().filter(|(other, _)| *other != shard);
-                others.for_each(|(_, bans)| bans.hear(wrong));
+                others.for_each(|(_, bans)| bans.apply_shared(wrong));
             }
         }
         assert!((2_880..=2_900).contains(&looked_at), "{looked_at} in a day");
         for bans in &mut shards {
             let again =
                 bans.attempt(at(86_400), ip(1).into(), b"alice").map(|attempt| bans.succeeded(attempt));
-            assert_eq!(again, Ok(None), "known at each, and no news");
-            assert!(!right(bans, 86_400, ip(2), "alice"), "under attack at each");
+            assert_eq!(again, Ok(None), "known at each shard, without a new result");
+            assert!(!right(bans, 86_400, ip(2), "alice"), "under attack at each shard");
         }
         let many = BanSettings::default().share(1_000);
         assert_eq!((many.source.failures, many.known.at_once), (50, 1));
@@ -580,10 +588,10 @@ mod tests {
             attempt.map(|attempt| bans.failed(attempt)).is_ok()
         };
         let guesses = (0..300).filter(|user| guess(place(2), &format!("user-{user}"))).count();
-        assert_eq!(guesses, 50, "a client of its own");
+        assert_eq!(guesses, 50, "a client has a limit of its own");
         assert!(
             (0..300).all(|user| guess(place(1), &format!("hidden-{user}"))),
-            "nobody knows how many they are"
+            "the number of clients behind the proxy is unknown"
         );
         assert_eq!((0..300).filter(|_| guess(place(1), "alice")).count(), 10);
         for at_edge in [place(1), place(3)] {
@@ -592,8 +600,8 @@ mod tests {
         }
     }
 
-    /// A user has registered through an edge proxy, and a restart has forgotten from where. An attacker who guesses
-    /// through it has no more attempts than elsewhere, and does not lock the user out.
+    /// A user has registered through an edge proxy, and a restart has forgotten the location. An attacker who guesses
+    /// through the edge has no more attempts than elsewhere, and does not lock the user out.
     #[test]
     fn guesses_through_the_edge_of_a_user_are_limited() {
         let behind = |n| ClientLocation { address: ip(n), edge: Some(ip(1)) };
@@ -605,21 +613,21 @@ mod tests {
             (0..tries).filter(|_| is_looked_at()).count()
         };
         let mut bans = bans();
-        bans.learn(ip(1), b"alice");
+        bans.note_binding(ip(1), b"alice");
         // Guesses elsewhere use up the attempts of the user.
         assert_eq!((0..100).map(|bot| wrong(&mut bans, 0, ip(1_000 + bot), "alice", 1)).sum::<usize>(), 20);
         let tries: usize = (0..3_600).map(|secs| guess(&mut bans, secs, 2, 3)).sum();
         assert_eq!(tries, 10 + 60, "a client in an hour: ten, and one a minute");
-        let attempt = bans.attempt(at(3_600), behind(3), b"alice").expect("nobody has guessed there");
+        let attempt = bans.attempt(at(3_600), behind(3), b"alice").expect("no guesses came from there");
         bans.succeeded(attempt);
         // Many clients behind the edge together, and clients elsewhere, have the attempts of a user and of a known
         // location.
         let mut all = self::bans();
-        all.learn(ip(1), b"alice");
+        all.note_binding(ip(1), b"alice");
         let tries: usize = (0..1_000).map(|client| guess(&mut all, 0, 100 + client, 1)).sum();
         assert_eq!(tries, 20 + 20);
-        // A user who was there before keeps access all the while.
-        let attempt = bans.attempt(at(3_600), behind(3), b"alice").expect("known there");
+        // A user who was known there before keeps access.
+        let attempt = bans.attempt(at(3_600), behind(3), b"alice").expect("alice is known there");
         bans.succeeded(attempt);
         for client in 100..1_000 {
             guess(&mut bans, 3_600, client, 1);
@@ -629,29 +637,29 @@ mod tests {
 
     /// A live binding makes a user known at its address; one through the edge makes the user known behind the edge.
     #[test]
-    fn what_a_binding_tells_is_known() {
+    fn a_live_binding_makes_its_user_known() {
         let mut bans = bans();
         for bot in 0..100 {
             wrong(&mut bans, 0, ip(1_000 + bot), "alice", 1);
         }
         assert!(!right(&mut bans, 0, ip(1), "alice"));
-        bans.learn(ip(1), b"alice");
+        bans.note_binding(ip(1), b"alice");
         assert!(right(&mut bans, 0, ip(1), "alice"));
         let behind = ClientLocation { address: ip(7), edge: Some(ip(2)) };
         assert_eq!(bans.attempt(at(0), behind, b"alice"), Err(AuthRefusal::Banned));
-        bans.learn(ip(2), b"alice");
-        let attempt = bans.attempt(at(0), behind, b"alice").expect("known at the edge");
+        bans.note_binding(ip(2), b"alice");
+        let attempt = bans.attempt(at(0), behind, b"alice").expect("alice is known at the edge");
         assert!(
             bans.succeeded(attempt).is_some_and(|news| news.is_right),
-            "news: and known where the client is"
+            "a new result: alice is known at the client's address"
         );
         assert!(right(&mut bans, 0, ip(7), "alice"));
-        assert_eq!((0..1_000).filter(|_| bans.may_ask(at(0), behind)).count(), 100);
-        assert!(bans.may_ask(at(1), behind) && bans.may_ask(at(0), ip(9).into()));
+        assert_eq!((0..1_000).filter(|_| bans.may_look_up_bindings(at(0), behind)).count(), 100);
+        assert!(bans.may_look_up_bindings(at(1), behind) && bans.may_look_up_bindings(at(0), ip(9).into()));
     }
 
     #[test]
-    fn an_owner_of_many_networks_is_one() {
+    fn all_sources_of_one_ipv6_network_share_a_limit() {
         let mut bans = bans();
         let mut tries = 0;
         for n in 0..1_000 {
@@ -663,7 +671,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_cannot_change_its_place() {
+    fn a_host_cannot_leave_its_ipv6_prefix() {
         let mut bans = bans();
         let tries: usize = (0..100)
             .map(|n| {

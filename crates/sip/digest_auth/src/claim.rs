@@ -1,6 +1,6 @@
 //! Claims: credentials whose user must be looked up.
 
-use crate::bans::Try;
+use crate::bans::Attempt;
 use crate::{Algorithm, Nonce, Secret, SecretHash};
 use wire::{Credentials, Host, Scheme, SipUri, unescape};
 
@@ -73,7 +73,7 @@ pub struct Claim {
     pub(crate) nonce: Nonce,
     /// Count of uses of the nonce; 1 without `qop`.
     pub(crate) count: u32,
-    pub(crate) attempt: Try,
+    pub(crate) attempt: Attempt,
     response: SecretHash,
     /// Text after the hash of `A1` in the digest.
     rest: Box<[u8]>,
@@ -125,7 +125,7 @@ impl<'c> Form<'c> {
     }
 
     /// Makes the claim of a request with this method.
-    pub(crate) fn claim(self, method: &[u8], nonce: Nonce, attempt: Try) -> Claim {
+    pub(crate) fn claim(self, method: &[u8], nonce: Nonce, attempt: Attempt) -> Claim {
         // RFC 7616 §3.4.3: A2 = Method ":" request-uri, of the credentials. `auth-int`, with the hash of the body, is
         // not offered.
         let a2 = self.algorithm.hash(&[method, self.credentials.uri.raw()]).hex();
@@ -162,8 +162,8 @@ impl Claim {
     }
 
     /// Whether the response is right for this secret; `None` if the secret does not serve the algorithm. Without a
-    /// secret it is wrong. Both hashes are computed in any case, so that the time does not reveal whether the user
-    /// exists.
+    /// secret the response is wrong. Both hashes are computed in any case, so that the time does not reveal whether the
+    /// user exists.
     pub(crate) fn holds(&self, secret: Option<&Secret>) -> Option<bool> {
         let password: &[u8] = if let Some(Secret::Clear(password)) = secret { password } else { b"" };
         // RFC 7616 §3.4.2. Hidden from the optimizer, which could drop an unused hash.

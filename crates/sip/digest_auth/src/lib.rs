@@ -8,11 +8,11 @@
 //! - [`Claim::needs`] names the secret to look up. The caller gets it at once (a file) or later (a database).
 //! - [`Authenticator::settle`] verifies the claim with this [`Secret`].
 //! - [`Authenticator::challenges`] writes the header fields of a 401 or 407.
-//! - Shards of one process tell each other the results that limits depend on: [`Authenticator::take_judgement`] and
-//!   [`Authenticator::hear`].
+//! - Shards of one process send each other the results that limits depend on: [`Authenticator::take_result`] and
+//!   [`Authenticator::apply_shared`].
 //!
 //! [`Nonces`] are keyed and not stored. [`Replays`] remembers the counts that were used with each. [`Bans`] limits
-//! password guessing. The documentation of each type says what it guarantees, and what an attacker can do.
+//! password guessing. The documentation of each type states its guarantees, and the possibilities that an attacker has.
 //!
 //! # Duties of the caller
 //! - Examine only requests that create a server transaction: a retransmission has the same nonce count and would count
@@ -34,8 +34,8 @@
 //! The table's `username` and `domain` are the user part and the realm. Do not offer an algorithm that the stored
 //! secrets do not serve: a client takes the first challenge that it knows (RFC 8760 §2.4), and would never succeed.
 //!
-//! Marks in brackets, a section and a number, are the rules of `3261-22.md` and `8760.md` in
-//! `docs/evidence/rfc/`; a test compares them.
+//! Marks in brackets, a section and a number, are the rules of `3261-22.md` and `8760.md` in `docs/evidence/rfc/`. A
+//! test compares the marks with these pages.
 #![forbid(unsafe_code)]
 
 mod algorithm;
@@ -51,7 +51,7 @@ pub use algorithm::{Algorithm, SecretHash};
 pub use authenticator::{
     AuthRefusal, AuthRequest, AuthSettings, Authenticator, CredentialVerdict, Examined, Role,
 };
-pub use bans::{AttemptLimit, BanSettings, Bans, ClientLocation, Judgement};
+pub use bans::{AttemptLimit, AttemptResult, BanSettings, Bans, ClientLocation};
 pub use claim::{Claim, Needs, UriRule};
 pub use nonce::{Nonce, NonceKey, NonceKeys, NonceScope, NonceSettings, NonceState, Nonces};
 pub use offer::{Offer, OfferError};

@@ -40,10 +40,10 @@ pub enum NonceScope {
     /// The address that it was sent to. For clients that reach this server directly, or always by the same proxy.
     #[default]
     Source,
-    /// Any address. For servers behind several proxies, which see the proxy's address in place of the client's: a
-    /// client that comes by another proxy each time would be challenged each time. An attacker who forges a source
-    /// address can then use a nonce sent to another one, and so make wrong answers count against a proxy or a
-    /// neighbour. Accept requests only from the proxies' addresses.
+    /// Any address. For servers behind several proxies. Such a server sees the proxy's address in place of the
+    /// client's, so a client that comes by another proxy each time would be challenged each time. An attacker who
+    /// forges a source address can then use a nonce sent to another address. So wrong answers of the attacker may count
+    /// against a proxy or a neighbour. Accept requests only from the proxies' addresses.
     Anywhere,
 }
 
@@ -93,10 +93,10 @@ pub enum NonceState {
 ///
 /// - A challenge costs no memory, so outsiders can request any number of challenges.
 /// - A sender of a valid nonce has received it, except with [`NonceScope::Anywhere`]. A sender who forges source
-///   addresses never has a fresh one, so wrong answers that [`Bans`](crate::Bans) counts against an address were sent
-///   from there. The address is that of the last hop, which may be a proxy.
+///   addresses never has a fresh nonce. So wrong answers that [`Bans`](crate::Bans) counts against an address were sent
+///   from this address. The address is that of the last hop, which may be a proxy.
 /// - A nonce does not depend on realm and method; a client can use it until it is too old.
-/// - Only its issuer accepts it as fresh, since only the issuer knows which counts were used
+/// - Only its issuer accepts a nonce as fresh, since only the issuer knows which counts were used
 ///   ([`Replays`](crate::Replays)). At another issuer (another shard, another proxy, or the same one after a restart) a
 ///   client needs one more round trip. With the same keys its user is not asked for the password again.
 ///
@@ -157,7 +157,7 @@ impl Nonces {
     }
 
     /// Checks the nonce that a client at `source` sends.
-    pub fn judge(&self, date: UnixTime, source: IpAddr, text: &[u8]) -> NonceState {
+    pub fn check(&self, date: UnixTime, source: IpAddr, text: &[u8]) -> NonceState {
         let mut bytes = [0; HEAD + TAG];
         if text.len() != DIGITS || read_hex(text, &mut bytes).is_none() {
             return NonceState::Unknown;
@@ -225,7 +225,7 @@ mod tests {
         let first = nonces.issue(at(0), source());
         let second = nonces.issue(at(0), source());
         assert_ne!(first, second);
-        let judge = |secs, from: &str| nonces.judge(at(secs), from.parse().unwrap(), &second);
+        let judge = |secs, from: &str| nonces.check(at(secs), from.parse().unwrap(), &second);
         assert_eq!(judge(300, "192.0.2.1"), NonceState::Fresh(Nonce { number: 1, issued: at(0) }));
         assert_eq!(judge(300, "::ffff:192.0.2.1"), judge(300, "192.0.2.1"));
         assert_eq!(judge(301, "192.0.2.1"), NonceState::Stale);
@@ -233,47 +233,47 @@ mod tests {
     }
 
     #[test]
-    fn where_several_proxies_are_before_it_a_nonce_is_good_at_each() {
+    fn behind_several_proxies_a_nonce_is_valid_at_each() {
         let settings = NonceSettings { scope: NonceScope::Anywhere, ..SETTINGS };
         let mut nonces = Nonces::new(NEW.into(), 7, settings);
         let nonce = nonces.issue(at(0), source());
         for from in ["192.0.2.1", "192.0.2.2", "2001:db8::1"] {
             assert!(
-                matches!(nonces.judge(at(1), from.parse().unwrap(), &nonce), NonceState::Fresh(_)),
+                matches!(nonces.check(at(1), from.parse().unwrap(), &nonce), NonceState::Fresh(_)),
                 "{from}"
             );
         }
-        assert_eq!(nonces.judge(at(301), source(), &nonce), NonceState::Stale);
+        assert_eq!(nonces.check(at(301), source(), &nonce), NonceState::Stale);
     }
 
     #[test]
     fn nonces_from_the_future_are_not_fresh() {
         let mut nonces = Nonces::new(NEW.into(), 7, SETTINGS);
         let nonce = nonces.issue(at(100), source());
-        assert!(matches!(nonces.judge(at(96), source(), &nonce), NonceState::Fresh(_)));
-        assert_eq!(nonces.judge(at(90), source(), &nonce), NonceState::Stale);
+        assert!(matches!(nonces.check(at(96), source(), &nonce), NonceState::Fresh(_)));
+        assert_eq!(nonces.check(at(90), source(), &nonce), NonceState::Stale);
         // A nonce of an earlier process with the same issuer number.
         let reborn = Nonces::new(NEW.into(), 7, SETTINGS);
-        assert_eq!(reborn.judge(at(100), source(), &nonce), NonceState::Stale);
+        assert_eq!(reborn.check(at(100), source(), &nonce), NonceState::Stale);
     }
 
     #[test]
-    fn keys_take_turns() {
+    fn a_key_is_replaced_by_another() {
         let mut nonces = Nonces::new(OLD.into(), 7, SETTINGS);
         let nonce = nonces.issue(at(0), source());
         nonces.configure(both(), SETTINGS);
-        assert!(matches!(nonces.judge(at(1), source(), &nonce), NonceState::Fresh(_)));
+        assert!(matches!(nonces.check(at(1), source(), &nonce), NonceState::Fresh(_)));
         let newer = nonces.issue(at(1), source());
         nonces.configure(NEW.into(), SETTINGS);
-        assert_eq!(nonces.judge(at(1), source(), &nonce), NonceState::Unknown);
-        assert!(matches!(nonces.judge(at(1), source(), &newer), NonceState::Fresh(_)));
+        assert_eq!(nonces.check(at(1), source(), &nonce), NonceState::Unknown);
+        assert!(matches!(nonces.check(at(1), source(), &newer), NonceState::Fresh(_)));
         let other = Nonces::new(NEW.into(), 8, SETTINGS);
-        assert_eq!(other.judge(at(1), source(), &newer), NonceState::Another);
-        assert_eq!(other.judge(at(400), source(), &newer), NonceState::Stale, "whoever made it");
-        assert_eq!(other.judge(at(1), "192.0.2.2".parse().unwrap(), &newer), NonceState::Stale);
+        assert_eq!(other.check(at(1), source(), &newer), NonceState::Another);
+        assert_eq!(other.check(at(400), source(), &newer), NonceState::Stale, "from any issuer");
+        assert_eq!(other.check(at(1), "192.0.2.2".parse().unwrap(), &newer), NonceState::Stale);
         let foreign = NonceKey { id: NEW.id, key: [9; 16] };
         assert_eq!(
-            Nonces::new(foreign.into(), 7, SETTINGS).judge(at(1), source(), &newer),
+            Nonces::new(foreign.into(), 7, SETTINGS).check(at(1), source(), &newer),
             NonceState::Unknown
         );
     }
@@ -285,7 +285,7 @@ mod tests {
         for place in 0..nonce.len() {
             let mut forged = nonce.clone();
             forged[place] = if forged[place] == b'0' { b'1' } else { b'0' };
-            assert_eq!(nonces.judge(at(1), source(), &forged), NonceState::Unknown, "digit {place}");
+            assert_eq!(nonces.check(at(1), source(), &forged), NonceState::Unknown, "digit {place}");
         }
         for bad in [
             &b""[..],
@@ -294,7 +294,7 @@ mod tests {
             &[nonce.clone(), vec![b'0'; 2]].concat(),
             &[b'x'; DIGITS],
         ] {
-            assert_eq!(nonces.judge(at(1), source(), bad), NonceState::Unknown);
+            assert_eq!(nonces.check(at(1), source(), bad), NonceState::Unknown);
         }
     }
 }

@@ -19,12 +19,12 @@ struct Seen {
 
 /// Refuses every count of a nonce that was used before (RFC 7616 §3.4: the same count twice is a replay).
 ///
-/// An unused count below the highest is accepted, since UDP may reorder requests, unless it is 64 or more lower; then
-/// it counts as used.
+/// An unused count below the highest is accepted, since UDP may reorder requests. A count that is 64 or more lower
+/// counts as used.
 ///
 /// Memory is bounded. Only counts with a right digest are entered, so outsiders take no room. When the table is full,
 /// the nonce with the lowest number, the oldest, is removed. From then on every nonce with a lower number is refused
-/// unless it is in the table, so a forgotten nonce can never be used again. Its client gets a new nonce with
+/// unless it is in the table. So a forgotten nonce can never be used again. Its client gets a new nonce with
 /// `stale=true`.
 #[derive(Clone, Debug)]
 pub struct Replays {
@@ -36,7 +36,7 @@ pub struct Replays {
 }
 
 impl Replays {
-    /// Makes a table for that many nonces, at least one; about 60 bytes each.
+    /// Makes a table for this number of nonces, at least one; about 60 bytes each.
     pub fn new(nonces_max: usize) -> Self {
         Self { seen: BTreeMap::new(), nonces_max: nonces_max.max(1), floor: 0 }
     }
@@ -116,21 +116,21 @@ mod tests {
         assert!(use_it(&mut replays, 1, 99), "overtaken");
         assert!(!use_it(&mut replays, 1, 99));
         assert!(use_it(&mut replays, 1, 37));
-        assert!(!use_it(&mut replays, 1, 36), "too far back to be known");
+        assert!(!use_it(&mut replays, 1, 36), "the count is below the window");
         assert!(use_it(&mut replays, 1, u32::MAX));
         assert!(!use_it(&mut replays, 1, 100));
         assert!(use_it(&mut replays, 2, 1), "another nonce");
     }
 
     #[test]
-    fn what_is_forgotten_is_refused() {
+    fn a_forgotten_nonce_is_refused() {
         let mut replays = Replays::new(2);
         for number in [5, 9, 7] {
             assert!(use_it(&mut replays, number, 1));
         }
         assert_eq!(replays.len(), 2);
-        assert!(!use_it(&mut replays, 5, 2), "the oldest went");
-        assert!(!use_it(&mut replays, 3, 1), "it may have been used");
+        assert!(!use_it(&mut replays, 5, 2), "the oldest nonce was removed");
+        assert!(!use_it(&mut replays, 3, 1), "a count below the floor may have been used");
         assert!(use_it(&mut replays, 9, 2) && use_it(&mut replays, 7, 2));
         // Old ones leave by themselves.
         let late = UnixTime::from_secs(1_310);

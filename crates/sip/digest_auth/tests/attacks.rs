@@ -27,7 +27,7 @@ fn a_copy_is_refused() {
     let mut server = usual();
     let sent = challenged(&mut server, 0, home());
     assert_eq!(receive(&mut server, 1, &sent), genuine());
-    assert_eq!(receive(&mut server, 2, &sent), STALE, "the same again");
+    assert_eq!(receive(&mut server, 2, &sent), STALE, "a copy of the request");
     // A request delayed on the path passes once, however late, and only from its source.
     let held_back = Sent { count: 2, ..sent.clone() };
     assert_eq!(receive(&mut server, 3, &Sent { count: 3, ..sent.clone() }), genuine());
@@ -41,7 +41,7 @@ fn a_copy_is_refused() {
 
 /// Two look-ups in progress for the same credentials: one of them succeeds.
 #[test]
-fn a_copy_that_comes_while_the_database_is_asked_is_refused() {
+fn a_copy_received_during_the_look_up_is_refused() {
     let mut server = usual();
     let sent = challenged(&mut server, 0, home());
     let value = sent.value();
@@ -71,7 +71,7 @@ fn nonces_of_others_are_refused() {
     assert_eq!(receive(&mut usual(), 1, &sent), STALE);
     let mut server = usual();
     let sent = challenged(&mut server, 100, home());
-    assert_eq!(receive(&mut server, 0, &sent), STALE, "from the future");
+    assert_eq!(receive(&mut server, 0, &sent), STALE, "the nonce is from the future");
     for nonce in ["", "x", "0000", &"0".repeat(90), &"f".repeat(10_000)] {
         let sent = Sent { nonce: nonce.into(), ..sent.clone() };
         assert_eq!(receive(&mut usual(), 1, &sent), REFUSED);
@@ -79,7 +79,7 @@ fn nonces_of_others_are_refused() {
 }
 
 #[test]
-fn a_digest_is_good_for_its_request_alone() {
+fn a_digest_is_valid_for_its_request_only() {
     // [22.4-3] [2.6-6]
     let mut server = usual();
     let sent = challenged(&mut server, 0, home());
@@ -101,7 +101,7 @@ fn a_digest_is_good_for_its_request_alone() {
 }
 
 #[test]
-fn where_the_request_uri_is_changed_on_the_way_hosts_can_be_named() {
+fn hosts_can_be_configured_for_a_request_uri_changed_on_the_path() {
     // [22.4-3] [2.6-6]
     let hosts = vec![(*b"example.com").into(), (*b"192.0.2.7").into()];
     let mut server =
@@ -115,13 +115,17 @@ fn where_the_request_uri_is_changed_on_the_way_hosts_can_be_named() {
     };
     assert_eq!(receive(&mut server, 1, &moved(1, "sip:alice@Example.COM")), genuine());
     assert_eq!(receive(&mut server, 1, &moved(2, "sip:192.0.2.7;transport=tcp")), genuine());
-    assert_eq!(receive(&mut server, 1, &moved(3, "sip:10.0.0.1:5060")), genuine(), "the Request-URI itself");
+    assert_eq!(
+        receive(&mut server, 1, &moved(3, "sip:10.0.0.1:5060")),
+        genuine(),
+        "the digest names the Request-URI itself"
+    );
     assert_eq!(receive(&mut server, 1, &moved(4, "sip:elsewhere.example")), REFUSED);
     assert_eq!(receive(&mut server, 1, &moved(4, "*")), REFUSED);
 }
 
 #[test]
-fn no_weaker_algorithm_than_was_offered_is_taken() {
+fn no_algorithm_that_was_not_offered_is_accepted() {
     let offered = vec![Algorithm::Sha512_256, Algorithm::Sha256];
     let mut server =
         server(AuthSettings { offer: Offer::new(offered).unwrap(), ..AuthSettings::new(REALM.as_bytes()) });
@@ -136,7 +140,7 @@ fn no_weaker_algorithm_than_was_offered_is_taken() {
         assert_eq!(receive_value(&mut server, 1, &sent, value.as_bytes()), REFUSED, "{other}");
     }
     let weaker = Sent { algorithm: Some(Algorithm::Sha256), ..sent };
-    assert_eq!(receive(&mut server, 1, &weaker), genuine(), "it was offered");
+    assert_eq!(receive(&mut server, 1, &weaker), genuine(), "the algorithm was offered");
 }
 
 #[test]
@@ -159,7 +163,7 @@ fn a_response_that_is_cut_or_padded_is_refused() {
 }
 
 #[test]
-fn without_qop_nothing_is_taken_unless_told() {
+fn without_qop_credentials_are_refused_unless_configured() {
     // [22.4-5] [2.6-8]
     let mut server = usual();
     let sent = challenged(&mut server, 0, home());
@@ -185,14 +189,14 @@ fn without_qop_nothing_is_taken_unless_told() {
     let sent = challenged(&mut server, 0, home());
     let bare = Sent { qop: None, ..sent.clone() };
     assert_eq!(receive(&mut server, 1, &bare), genuine());
-    assert_eq!(receive(&mut server, 2, &bare), STALE, "nothing counts its uses, so it has one");
+    assert_eq!(receive(&mut server, 2, &bare), STALE, "without a count each response costs a challenge");
     // A count, but a digest made without it: the count is not covered.
     let stripped = String::from_utf8(sent.value()).unwrap().replace("qop=auth, ", "");
     assert_eq!(receive_value(&mut server, 2, &sent, stripped.as_bytes()), STALE);
 }
 
 #[test]
-fn users_are_told_apart_to_the_letter() {
+fn user_names_are_compared_exactly() {
     let mut server = usual();
     let sent = challenged(&mut server, 0, home());
     for user in ["ALICE", "Alice", "alice ", "alice@example.com", "bob"] {
@@ -206,7 +210,7 @@ fn users_are_told_apart_to_the_letter() {
 }
 
 #[test]
-fn credentials_for_others_are_passed_over() {
+fn credentials_for_other_realms_are_ignored() {
     // [22.3-3] [22-1] [22.4-1] [2.6-1]
     let mut server = usual();
     let sent = challenged(&mut server, 0, home());
@@ -221,7 +225,7 @@ fn credentials_for_others_are_passed_over() {
 }
 
 #[test]
-fn endless_headers_cost_little_and_pass_nothing() {
+fn only_the_first_credentials_are_checked() {
     let mut server = usual();
     let sent = challenged(&mut server, 0, home());
     let own = sent.value();
@@ -233,13 +237,13 @@ fn endless_headers_cost_little_and_pass_nothing() {
     values.push(&own);
     assert!(
         matches!(examine(&mut server, 1, &sent, &values), digest_auth::Examined::Refused(_)),
-        "eight are enough"
+        "only eight values are read"
     );
 }
 
 /// An attacker who forges the address of a user gets no nonce there, so the user is not banned for it.
 #[test]
-fn forged_sources_ban_nobody() {
+fn forged_sources_cause_no_ban() {
     let mut server = usual();
     let mine = challenged(&mut server, 0, stranger());
     for count in 1..1_000 {
@@ -250,9 +254,9 @@ fn forged_sources_ban_nobody() {
     assert_eq!(receive(&mut server, 2, &sent), genuine());
 }
 
-/// Bans must not reveal which users exist, whatever is known of a user.
+/// Bans must not reveal which users exist.
 #[test]
-fn users_nobody_knows_are_banned_like_others() {
+fn unknown_users_are_banned_like_known_ones() {
     let md5 = digest_auth::Secret::Ha1(Algorithm::Md5.hash(&[b"alice", REALM.as_bytes(), b"open sesame"]));
     for secret in [None, Some(md5), Some(digest_auth::Secret::Clear((*b"open sesame").into()))] {
         let mut server = usual();
@@ -271,7 +275,7 @@ fn users_nobody_knows_are_banned_like_others() {
 }
 
 #[test]
-fn a_guesser_is_banned_and_users_go_on() {
+fn an_attacker_is_banned_and_users_keep_access() {
     // [22.1-5]
     let mut server = usual();
     let alice = challenged(&mut server, 0, home());
@@ -285,7 +289,11 @@ fn a_guesser_is_banned_and_users_go_on() {
     assert_eq!(
         receive(&mut server, 2, &Sent { count: 30, ..guess.clone() }),
         genuine(),
-        "the first second gives one"
+        "one attempt is refilled"
     );
-    assert_eq!(receive(&mut server, 2, &Sent { count: 2, ..alice }), genuine(), "she is known at home");
+    assert_eq!(
+        receive(&mut server, 2, &Sent { count: 2, ..alice }),
+        genuine(),
+        "alice is known at this address"
+    );
 }

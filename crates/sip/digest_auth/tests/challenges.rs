@@ -52,7 +52,7 @@ fn ack_and_cancel_are_not_challenged() {
 }
 
 #[test]
-fn a_client_that_knows_only_md5_gets_in_where_it_is_offered() {
+fn a_client_that_knows_only_md5_is_accepted_if_md5_is_offered() {
     let mut server = usual();
     let challenges = server.challenges(at(0).1, home(), false);
     let sent = common::Sent::answer(&challenges, &[Algorithm::Md5]);

@@ -57,7 +57,7 @@ fn digests_of_hashlib() {
 
 /// Each algorithm with a password, and with its hash from a database.
 #[test]
-fn passwords_and_their_hashes_serve() {
+fn passwords_and_their_hashes_are_accepted() {
     for algorithm in Algorithm::ALL {
         let mut server = server(AuthSettings {
             offer: Offer::new(vec![algorithm]).unwrap(),
@@ -88,7 +88,7 @@ fn passwords_and_their_hashes_serve() {
 
 /// An empty password differs from an unknown user.
 #[test]
-fn nobody_has_the_empty_password() {
+fn an_empty_password_differs_from_an_unknown_user() {
     let mut server = usual();
     let sent = Sent { password: String::new(), ..challenged(&mut server, 0, home()) };
     let value = sent.value();

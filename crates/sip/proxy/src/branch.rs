@@ -27,7 +27,7 @@ pub enum BranchAction {
     Provisional,
     /// Report a 2xx to the response context.
     Success,
-    /// Report that the branch has ended as if with this response.
+    /// Report that the branch has ended with this response, or counts as ended with it.
     Failure(u16),
     /// Report that the branch has ended without a response to forward.
     Silence,
@@ -46,7 +46,7 @@ pub enum BranchAction {
 /// The actions of one step, in order.
 pub type BranchActions = ArrayVec<BranchAction, 3>;
 
-/// Cheaper than `collect`, since the number of actions is known.
+/// Makes the list. Cheaper than `collect`, since the number of actions is known.
 fn list<const N: usize>(actions: [BranchAction; N]) -> BranchActions {
     let mut list = BranchActions::new();
     for action in actions {
@@ -59,7 +59,7 @@ fn list<const N: usize>(actions: [BranchAction; N]) -> BranchActions {
 #[expect(clippy::struct_excessive_bools, reason = "five independent facts, most of which may hold together")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Branch {
-    /// Whether it is an INVITE; other methods have neither CANCEL nor Timer C.
+    /// Whether the request is an INVITE. Other methods have neither CANCEL nor Timer C.
     invite: bool,
     /// Whether there is another alternate next hop.
     alternate: bool,
@@ -69,7 +69,7 @@ pub struct Branch {
 }
 
 impl Branch {
-    /// Makes a branch that has just been sent; for an INVITE, Timer C is set (§16.6 step 11).
+    /// Makes the branch of a request that has just been sent. For an INVITE, Timer C is set (§16.6 step 11).
     pub fn new(invite: bool, alternate: bool) -> Self {
         Self { invite, alternate, ..Self::default() }
     }
@@ -79,17 +79,17 @@ impl Branch {
         self.alternate = alternate;
     }
 
-    /// Whether it has a final response, or counts as having one.
+    /// Whether the branch has a final response, or counts as having one.
     pub fn is_finished(self) -> bool {
         self.finished
     }
 
-    /// Whether its next hop has sent no response so far.
+    /// Whether the next hop of the branch has sent no response so far.
     pub fn is_silent(self) -> bool {
         !self.provisional && !self.finished
     }
 
-    /// Whether it was cancelled.
+    /// Whether the branch was cancelled.
     pub fn is_cancelled(self) -> bool {
         self.cancelled
     }
@@ -115,8 +115,8 @@ impl Branch {
         }
     }
 
-    /// §16.7 step 2: a provisional response other than 100 restarts Timer C. A 100 concerns only the next hop (§16.7
-    /// step 3, note; §17.1.1.1).
+    /// §16.7 step 2: a provisional response other than 100 restarts Timer C. A 100 comes only from the next hop, so it
+    /// does not restart Timer C (§16.7 step 3, note; §17.1.1.1).
     fn provisional(&mut self, status: u16) -> BranchActions {
         let first = !core::mem::replace(&mut self.provisional, true);
         let mut actions = BranchActions::new();
@@ -135,7 +135,7 @@ impl Branch {
         actions
     }
 
-    /// Every 2xx to an INVITE counts, also a second one, or one after a failure; other requests have one.
+    /// Reports every 2xx to an INVITE, also a second one, or one after a failure. Other requests have only one 2xx.
     fn success(&mut self) -> BranchActions {
         let first = !core::mem::replace(&mut self.finished, true);
         match (first, self.invite) {
@@ -155,9 +155,9 @@ impl Branch {
         self.fail(BranchAction::Failure(status))
     }
 
-    /// RFC 3263 §4.3: a next hop that does not answer has failed like one that answers 503. §16.8: an INVITE without an
-    /// answer counts as answered 408. RFC 4320 §4.2: a 408 to any other request would come too late to be of use, and
-    /// must not be sent.
+    /// RFC 3263 §4.3: a next hop that does not answer has failed like a next hop that answers 503. §16.8: an INVITE
+    /// without an answer counts as answered with 408. RFC 4320 §4.2: a 408 to any other request would come too late to
+    /// be of use, and must not be sent.
     fn timeout(&mut self) -> BranchActions {
         match (self.invite, self.alternate && !self.cancelled) {
             (true, true) => {
@@ -169,8 +169,8 @@ impl Branch {
         }
     }
 
-    /// §16.8: an INVITE that keeps ringing is cancelled; one without any response counts as answered 408. The client
-    /// transaction ends a cancelled INVITE after another 64*T1 (§9.1).
+    /// §16.8: an INVITE that still rings is cancelled. An INVITE without any response counts as answered with 408. The
+    /// client transaction ends a cancelled INVITE after another 64*T1 (§9.1).
     fn timer_c(&mut self) -> BranchActions {
         if !self.provisional {
             self.finished = true;

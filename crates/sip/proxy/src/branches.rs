@@ -1,4 +1,4 @@
-//! Branches of a request. Most requests have one, which is stored without allocation.
+//! Branches of a request. Most requests have one branch, which is stored without allocation.
 
 use crate::branch::Branch;
 use crate::medium::Attempt;
@@ -13,7 +13,7 @@ pub(crate) struct BranchEntry {
     pub(crate) client: Option<Id>,
     /// Number of the branch, and of its current alternate.
     pub(crate) attempt: Attempt,
-    /// Whether the router was told of the response to this attempt.
+    /// Whether the result of this attempt was reported to the router.
     pub(crate) settled: bool,
     /// Share of the request's Max-Breadth (RFC 5393 §5.3.3).
     pub(crate) breadth: u8,
@@ -41,7 +41,7 @@ impl Branches {
 
     /// Adds a branch with the next number.
     pub(crate) fn push(&mut self, branch: BranchEntry) {
-        debug_assert!(self.len() < MOST, "the router is asked for no more");
+        debug_assert!(self.len() < MOST, "the limit of branches is checked before");
         self.others.push(branch);
     }
 

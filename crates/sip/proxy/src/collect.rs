@@ -4,7 +4,7 @@ use crate::medium::Sink;
 use crate::table::Leg;
 use transaction::{Effects, Id, KeptMessage, Sending, TransactionNews};
 
-/// Passes messages on and collects the news, as the layer cannot be used while it runs.
+/// Sends messages at once, and collects the news for later, since the layer cannot be called while it runs.
 pub(crate) struct Collect<'a, M> {
     sink: &'a mut dyn Sink<M>,
     /// A step has at most one piece of news, and ends at most one transaction.

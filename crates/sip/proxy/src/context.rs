@@ -9,9 +9,9 @@ pub enum ContextEvent {
     Provisional,
     /// A branch has a 2xx.
     Success,
-    /// A branch has ended with this response, or as if with it.
+    /// A branch has ended with this response, or counts as ended with it. A timeout, for example, counts as 408.
     Failure(u16),
-    /// A branch has ended with this response, and the context must not wait for others.
+    /// A branch has ended with this response, and the context must not wait for the other branches.
     Decided(u16),
     /// A branch has ended without a response to forward.
     Silence,
@@ -19,7 +19,7 @@ pub enum ContextEvent {
     RingTimeOver,
     /// The previous hop sent CANCEL.
     Cancelled,
-    /// There is no further group after all.
+    /// There turned out to be no further group.
     Exhausted,
 }
 
@@ -28,7 +28,8 @@ pub enum ContextEvent {
 pub enum ContextAction {
     /// Forward the current response.
     Relay,
-    /// Keep the current response in place of the kept one. If the failure is not a next hop's response, keep none.
+    /// Keep the current response in place of the kept one. If no next hop sent this response (after a timeout, for
+    /// example), only its status is kept.
     Keep,
     /// Add the challenges of the current response to the kept one.
     AddChallenges,
@@ -38,7 +39,7 @@ pub enum ContextAction {
     NextGroup,
     /// Forward the kept response; if there is none, answer with this status.
     Answer(u16),
-    /// End the request, which has no final response and needs none.
+    /// End the request without a final response. It needs none.
     GiveUp,
 }
 
@@ -46,7 +47,7 @@ pub enum ContextAction {
 pub type ContextActions = ArrayVec<ContextAction, 3>;
 
 /// State of a request with active branches.
-#[expect(clippy::struct_excessive_bools, reason = "four independent facts, most of which may hold together")]
+#[expect(clippy::struct_excessive_bools, reason = "four independent facts; several may hold at once")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Context {
     /// Whether it is an INVITE.
@@ -117,7 +118,7 @@ impl Context {
             ContextEvent::Decided(status) => {
                 self.pending -= 1;
                 if !self.finished {
-                    // Every earlier failure but a 6xx concerned only a next hop.
+                    // Earlier failures, except a 6xx, concern only one next hop, so they no longer count.
                     if self.best < 600 {
                         self.best = 0;
                     }
@@ -144,8 +145,8 @@ impl Context {
         actions
     }
 
-    /// §16.7 step 5: every 2xx to an INVITE is forwarded at once; to another request, only the first. Step 10: the
-    /// other branches are cancelled.
+    /// §16.7 step 5: every 2xx to an INVITE is forwarded at once. For another request, only the first 2xx is forwarded.
+    /// Step 10: the other branches are cancelled.
     fn success(&mut self, actions: &mut ContextActions) {
         let is_first = !core::mem::replace(&mut self.finished, true);
         self.closed = true;
@@ -157,8 +158,8 @@ impl Context {
         }
     }
 
-    /// §16.7 step 6: the best response is kept; step 7: with the challenges of all. A 6xx ends the search (step 5), but
-    /// the context waits for the answers to the CANCELs, as one of them may be a 2xx.
+    /// §16.7: the best response is kept (step 6) and gets the challenges of all (step 7). A 6xx ends the search (step
+    /// 5). The context still waits for the final responses of the cancelled branches, as one of them may be a 2xx.
     fn failure(&mut self, status: u16, actions: &mut ContextActions) {
         if self.best == 0 || rank(status) < rank(self.best) {
             self.best = status;
@@ -203,7 +204,7 @@ impl Context {
         actions.push(match self.best {
             // RFC 4320 §4.2: no 408 to a request other than INVITE.
             0 if !self.invite => ContextAction::GiveUp,
-            // §16.7 step 6: without any response, 408.
+            // §16.7 step 6: if there is no response, the answer is 408.
             0 => ContextAction::Answer(408),
             // §16.7 step 6: a 503 concerns the next hops, not this proxy.
             503 => ContextAction::Answer(500),
@@ -212,9 +213,10 @@ impl Context {
     }
 }
 
-/// Order of responses; the lowest is the best (§16.7 step 6). A 6xx comes first, else the lowest class. In 4xx,
-/// responses that say how to repeat the request come first. Responses that say only that a branch was cancelled, timed
-/// out or had no connection come last. In 5xx a 503 is last, since it cannot be forwarded as it is.
+/// Order of responses; the lowest is the best (§16.7 step 6). A 6xx comes first, then the lowest class.
+/// - 4xx: responses that say how to repeat the request come first. Responses that only say that a branch was cancelled,
+///   timed out or had no connection come last.
+/// - 5xx: a 503 is last, since it must not be forwarded unchanged.
 fn rank(status: u16) -> (u16, u8) {
     let class = if status >= 600 { 0 } else { status / 100 };
     let within = match status {

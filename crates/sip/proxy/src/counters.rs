@@ -17,9 +17,9 @@ pub struct ProxyCounters {
     pub stateless: u64,
     /// Responses forwarded.
     pub relayed: u64,
-    /// Responses that match no transaction: dropped (RFC 6026 §8.9).
+    /// Responses that match no transaction, and were dropped (RFC 6026 §8.9).
     pub stray: u64,
-    /// Requests answered by the proxy itself with 300 or more.
+    /// Requests that the proxy itself answered with a status of 300 or more.
     pub refused: u64,
 }
 

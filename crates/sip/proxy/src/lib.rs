@@ -1,13 +1,13 @@
-//! Core of a transaction-stateful proxy (RFC 3261 §16), written once for all representations of a message.
+//! Core of a transaction-stateful proxy (RFC 3261 §16), for any representation of messages.
 //!
-//! Pure: time is an argument, messages go to the caller's [`Sink`], nothing is read from outside. A [`Medium`] reads
-//! and edits messages, and a [`Router`] chooses their destination; both exist for bytes and for the simulator's small
-//! typed values. This crate decides. [`Branch`] is one branch of a request. [`Context`] is the response context, which
-//! compares the responses of the branches (§16.7). [`Proxy`] ties both to the transactions.
+//! The crate does no input or output: time is an argument, and messages go to the caller's [`Sink`]. A [`Medium`] reads
+//! and edits messages, and a [`Router`] chooses their destination. Both exist for bytes and for the simulator's small
+//! typed values. [`Branch`] is one branch of a request. [`Context`] is the response context, which compares the
+//! responses of the branches (§16.7). [`Proxy`] ties both to the transactions.
 //!
-//! The targets of a request come in groups. The targets of a group are tried in parallel, each by a branch of its own,
-//! and the groups one after the other (§16.6). Within a branch another next hop is tried after a 503 if the router
-//! knows an alternate (RFC 3263 §4.3). By default there is one group of one target.
+//! The targets of a request come in groups. The groups are tried one after the other; the targets of one group are
+//! tried in parallel, each by its own branch (§16.6). Within a branch another next hop is tried after a 503 if the
+//! router knows an alternate (RFC 3263 §4.3). By default there is one group of one target.
 #![forbid(unsafe_code)]
 
 mod branch;

@@ -1,11 +1,11 @@
-//! Traits that a proxy builds on: form of messages, their editing, their routing, and their sending.
+//! Traits that the user of the proxy implements: the form of messages, their editing, their routing, and their sending.
 
 use crate::branch::ProxyEvent;
 use base::Instant;
 use core::time::Duration;
 use transaction::{KeptMessage, Sending, TransactionKey, TransportKind};
 
-/// Refusal of a request by the proxy itself, as a status code.
+/// Status code with which the proxy itself refuses a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProxyRefusal(pub u16);
 
@@ -14,7 +14,7 @@ pub struct ProxyRefusal(pub u16);
 pub struct Attempt {
     /// Number of the branch, from zero, over all groups of targets.
     pub branch: u8,
-    /// Number of alternates that this branch has tried before.
+    /// Number of alternates that this branch has tried before this attempt.
     pub alternate: u8,
 }
 
@@ -23,12 +23,12 @@ pub struct Attempt {
 pub struct NewBranch {
     /// Serial number, never used twice, so that each branch has its own id (RFC 3261 §16.6 step 8).
     pub serial: u64,
-    /// Max-Breadth of the forwarded request (RFC 5393 §5.3.3): the number of branches that it may have beyond this hop.
+    /// Max-Breadth of the forwarded request (RFC 5393 §5.3.3): the number of branches that it may have after this hop.
     pub breadth: u8,
 }
 
-/// Representation of messages, as bytes or small typed values, with the types that handle it. They are types rather
-/// than trait objects, since the proxy calls them several times for each message.
+/// Representation of messages, as bytes or small typed values, with the types that handle it. These are types and not
+/// trait objects, since the proxy calls them several times for each message.
 pub trait Form: Sized {
     /// A message to send, with its destination.
     type Message: KeptMessage;
@@ -49,15 +49,15 @@ pub trait KeptRequest {
     /// Return path of its responses.
     type Back: Copy;
 
-    /// Destination of its responses (§18.2.2). Kept longer than the request, for further 2xx (§16.7 step 5).
+    /// Destination of its responses (§18.2.2). It is kept longer than the request, for further 2xx (§16.7 step 5).
     fn back(&self) -> Self::Back;
 }
 
 /// Request that a response answers.
 pub enum Answered<'a, R: KeptRequest> {
-    /// Has no final response so far.
+    /// A request without a final response so far.
     Waiting(&'a mut R),
-    /// Has its final response; only the return path is kept.
+    /// A request with its final response, of which only the return path is kept.
     Final(R::Back),
 }
 
@@ -70,15 +70,16 @@ pub trait Medium<F: Form> {
     /// Transport of a request to a hop, as [`forward`](Self::forward) has made `message`.
     fn transport(&self, request: &F::Request, hop: F::Hop, message: &F::Message) -> TransportKind;
 
-    /// Max-Breadth of a request, or 60 if it has none; 60 at most (RFC 5393 §5.3.3).
+    /// Max-Breadth of a request: at most 60, and 60 if the request has none (RFC 5393 §5.3.3).
     fn breadth(&self, request: &F::Request) -> u8 {
         let _ = request;
         60
     }
 
-    /// Makes the forwarded request (§16.6), with its key: own Route removed, Max-Forwards, Record-Route if a dialog may
-    /// be created, a Via with a branch made from the serial number. An ACK, or a request forwarded without a
-    /// transaction, has `branch` `None`, and its branch parameter depends on the request alone (§16.11).
+    /// Makes the forwarded request (§16.6) and its key. Removes this proxy's Route, edits Max-Forwards, adds a
+    /// Record-Route if a dialog may be created, and adds a Via with a branch made from the serial number. `branch` is
+    /// `None` for an ACK and for a request forwarded without a transaction. The branch parameter of such a request
+    /// depends only on the request (§16.11).
     fn forward(
         &mut self,
         request: &F::Request,
@@ -86,8 +87,8 @@ pub trait Medium<F: Form> {
         branch: Option<NewBranch>,
     ) -> (F::Message, TransactionKey);
 
-    /// Makes the forwarded response from the next hop's response (§16.7 steps 3, 8 and 9): our Via removed, destined to
-    /// the previous hop. `None` if there is no other Via.
+    /// Makes the forwarded response from the next hop's response (§16.7 steps 3, 8 and 9): removes this proxy's Via,
+    /// and addresses the response to the previous hop. `None` if there is no other Via.
     fn relay(
         &mut self,
         answered: Answered<'_, F::Request>,
@@ -98,18 +99,18 @@ pub trait Medium<F: Form> {
     /// (§16.7 step 7).
     fn add_challenges(&mut self, best: &mut F::Message, response: &<F::Message as KeptMessage>::Response<'_>);
 
-    /// Makes a response of our own (§8.2.6); `None` if the request must not get any response.
+    /// Makes a response of this proxy (§8.2.6); `None` if the request must not get any response.
     fn respond(&mut self, request: &F::Request, status: u16) -> Option<F::Message>;
 
-    /// Whether an INVITE gets its 100 at once. Otherwise it gets one after 200 ms, unless another response was sent by
-    /// then (§17.2.1).
+    /// Whether an INVITE gets its 100 at once. Otherwise it gets a 100 after 200 ms, unless another response was sent
+    /// by then (§17.2.1).
     fn tries_at_once(&self, request: &F::Request) -> bool {
         let _ = request;
         true
     }
 
-    /// Reports the final response to a request, if it is not a 2xx: a kept one of a next hop, or one of our own
-    /// (`is_own`). [`relay`](Self::relay) reports a 2xx.
+    /// Reports the final response to a request, if it is not a 2xx. It is a kept response of a next hop, or a response
+    /// of this proxy (`is_own`). [`relay`](Self::relay) reports a 2xx.
     fn concluded(&mut self, request: &F::Request, status: u16, is_own: bool) {
         let _ = (request, status, is_own);
     }
@@ -117,14 +118,14 @@ pub trait Medium<F: Form> {
     /// Makes the CANCEL of a forwarded request (§9.1), and the key of its client transaction.
     fn cancel(&mut self, invite: &F::Message) -> (F::Message, TransactionKey);
 
-    /// Memory of a request beside its own size, in bytes.
+    /// Memory that a request takes besides its own size, in bytes.
     fn memory(&self, request: &F::Request) -> usize {
         let _ = request;
         0
     }
 }
 
-/// Choice of destinations of requests.
+/// Chooses the destinations of requests.
 pub trait Router<F: Form> {
     /// Number of targets in the next group of a request, to be tried in parallel (RFC 3261 §16.6). Groups are counted
     /// from zero, and at most `most` further branches may start. The first group has at least one target. A later group
@@ -146,25 +147,27 @@ pub trait Router<F: Form> {
         None
     }
 
-    /// Time that a next hop may leave an INVITE without a response before a further next hop gets it as well.
-    /// [`next_hop`](Self::next_hop) chooses it for another branch. If there is none, it is called again at growing
-    /// intervals. `None`: no limit. Called only for requests with one group of one target.
+    /// Time for which a next hop may leave an INVITE without a response. After it a further next hop gets the INVITE as
+    /// well. [`next_hop`](Self::next_hop) chooses the further next hop for another branch. If there is none, `next_hop`
+    /// is called again at growing intervals. `None`: no limit. Called only for requests with one group of one target.
     fn patience(&self, request: &F::Request) -> Option<Duration> {
         let _ = request;
         None
     }
 
-    /// Reports which next hop has the request, after several got the INVITE because earlier ones were silent: the first
-    /// one to answer, or the sender of the first 2xx. The others are cancelled; this one as well if it `is_cancelled`.
+    /// Reports which next hop has the request, after several got the INVITE because earlier ones were silent. It is the
+    /// first next hop that answers, or the sender of the first 2xx. The branches to the other next hops are cancelled,
+    /// and if `is_cancelled`, the reported branch as well.
     fn won(&mut self, request: &mut F::Request, attempt: Attempt, is_cancelled: bool) {
         let _ = (request, attempt, is_cancelled);
     }
 
-    /// Next hop of an attempt (RFC 3261 §16.4 to §16.6): by the Route of the request, else by its target. Called for
-    /// the targets of a group in turn.
+    /// Next hop of an attempt (RFC 3261 §16.4 to §16.6): by the Route of the request, or without a Route by its target.
+    /// Called for the targets of a group one after the other.
     ///
-    /// # Errors A refusal, if there is no destination. For the first attempt the request is refused; another target is
-    /// skipped.
+    /// # Errors
+    /// A refusal, if there is no destination. If this is the first attempt, the request is refused. A later target
+    /// without a destination is skipped.
     fn next_hop(&mut self, request: &mut F::Request, attempt: Attempt) -> Result<F::Hop, ProxyRefusal>;
 
     /// Whether there would be another next hop in the same branch.
@@ -176,16 +179,16 @@ pub trait Router<F: Form> {
         let _ = (request, attempt, event);
     }
 
-    /// Maximum number of retransmissions of the request, if fewer than its timers allow: for a next hop that may not
-    /// want our traffic.
+    /// Maximum number of retransmissions of the request, if it is lower than its timers allow. Used for a next hop that
+    /// may not want the traffic.
     fn most_repeats(&self, request: &F::Request) -> Option<u8> {
         let _ = request;
         None
     }
 
-    /// Reports the first response other than 100 to an attempt, or its failure, once for each attempt. `last` unless
-    /// another attempt of its branch follows. Senders that limit their outstanding requests count by it. Branches left
-    /// when the request gets its final response are not reported.
+    /// Reports, once for each attempt, its first response other than 100, or its failure. `last` is set unless another
+    /// attempt of its branch follows. A router that limits outstanding requests counts by these reports. Branches that
+    /// are still active when the request gets its final response are not reported.
     fn settled(&mut self, request: &mut F::Request, attempt: Attempt, event: ProxyEvent, last: bool) {
         let _ = (request, attempt, event, last);
     }

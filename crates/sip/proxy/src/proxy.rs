@@ -21,15 +21,15 @@ use transaction::{
 };
 use wire::Method;
 
-/// Default limit of the branches of a request: as many as a household or a small office has phones.
+/// Default limit of the branches of a request: one for each phone of a household or a small office.
 pub const MOST_BRANCHES: u8 = 12;
 
 /// Timers of a proxy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProxyTimers {
-    /// Timers of its transactions.
+    /// Timers of the transactions.
     pub transaction: Timers,
-    /// Timer C: time that an INVITE may ring (RFC 3261 §16.6 step 11: more than 3 minutes).
+    /// Timer C: time for which an INVITE may ring (RFC 3261 §16.6 step 11: more than 3 minutes).
     pub c: Duration,
 }
 
@@ -48,7 +48,7 @@ pub struct Arrived {
     pub key: ServerKey,
     /// Key of the INVITE that a CANCEL cancels, if any.
     pub cancels: Option<ServerKey>,
-    /// Transport that it came by.
+    /// Transport by which the request came.
     pub transport: TransportKind,
 }
 
@@ -79,26 +79,26 @@ pub struct Proxy<F: Form> {
 
 /// A due timer, for [`Proxy::fire`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Fire(Which);
+pub struct Fire(FireKind);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Which {
+enum FireKind {
     Transaction(DueTimer),
     /// Timer of the request with this server transaction.
     Request(RequestTimer, Id),
 }
 
 impl Fire {
-    /// Whether it retransmits a message (timers A, E and G).
+    /// Whether the timer retransmits a message (timers A, E and G).
     pub fn is_resend(self) -> bool {
-        matches!(self.0, Which::Transaction(due) if matches!(due.timer, Timer::A | Timer::E | Timer::G))
+        matches!(self.0, FireKind::Transaction(due) if matches!(due.timer, Timer::A | Timer::E | Timer::G))
     }
 
-    /// Whether it only ends a transaction.
+    /// Whether the timer only ends a transaction.
     pub fn is_cleanup(self) -> bool {
         match self.0 {
-            Which::Transaction(due) => due.timer.is_cleanup(),
-            Which::Request(..) => false,
+            FireKind::Transaction(due) => due.timer.is_cleanup(),
+            FireKind::Request(..) => false,
         }
     }
 }
@@ -130,7 +130,7 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// Handles a new request, one that [`absorb`](Self::absorb) has not absorbed.
+    /// Handles a new request that [`absorb`](Self::absorb) has not absorbed.
     pub fn take(&mut self, arrived: &Arrived, mut request: F::Request, step: &mut ProxyStep<'_, F>) {
         match arrived.method {
             // An ACK to a 2xx has no transaction.
@@ -144,8 +144,8 @@ impl<F: Form> Proxy<F> {
     pub fn absorb(&mut self, now: Instant, key: &ServerKey, sink: &mut dyn Sink<F::Message>) -> bool {
         let mut collect = Collect::new(sink);
         let matched = self.layer.received(now, key, &mut collect).is_some();
-        // The ACK to a 2xx should have a branch of its own, but some clients reuse that of the INVITE. An ACK that the
-        // layer passes to us is not absorbed.
+        // The ACK to a 2xx should have a branch of its own, but some clients reuse the branch of the INVITE. So an ACK
+        // that the layer passes to its user is not absorbed.
         let absorbed = matched && collect.news.is_none();
         let ended = collect.ended;
         if let Some((id, leg)) = ended {
@@ -218,14 +218,14 @@ impl<F: Form> Proxy<F> {
                     &mut Collect::new(step.sink),
                 );
             }
-            // Else it would wait for an answer for ever.
+            // Without an answer the transaction would stay for ever.
             None if status >= 200 => self.layer.forget(server),
             None => {}
         }
     }
 
-    /// Sends a request of our own whose response is ignored; `make` gets the number of its branch. It is retransmitted
-    /// at most `most_repeats` times.
+    /// Sends a request of this proxy whose response is ignored. `make` gets the number of its branch. It is
+    /// retransmitted at most `most_repeats` times.
     pub fn originate(
         &mut self,
         (transport, most_repeats): (TransportKind, u8),
@@ -253,8 +253,8 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// §16.10: answers a CANCEL, and cancels its request if that is an INVITE (§9.2: CANCEL has no effect on others).
-    /// Without a response context the CANCEL is forwarded statelessly.
+    /// §16.10: answers a CANCEL. Cancels the request that it names, if that is an INVITE (§9.2: CANCEL has no effect on
+    /// other requests). Without a response context the CANCEL is forwarded statelessly.
     fn cancel(&mut self, arrived: &Arrived, request: &mut F::Request, step: &mut ProxyStep<'_, F>) {
         let found = |key| self.layer.find(&key).or_else(|| self.layer.find_other_method(&key));
         let Some(server) = arrived.cancels.and_then(found) else {
@@ -297,7 +297,7 @@ impl<F: Form> Proxy<F> {
             if self.table[place.at].context.is_finished() {
                 self.relay_late(place.at, response, step);
             } else {
-                // Other branches are active: no final response was sent.
+                // Other branches are active, so no final response was sent.
                 self.feed(place, ProxyEvent::Response(status), Some((status, response)), step);
             }
         }
@@ -312,8 +312,8 @@ impl<F: Form> Proxy<F> {
         self.layer.user(id).filter(|_| has_failed).and_then(|&leg| self.table.of_client(id, leg))
     }
 
-    /// §16.7 steps 5 and 9: a 2xx to an INVITE is forwarded after a failure, too. The server transaction would refuse
-    /// it, so it is sent without one.
+    /// §16.7 steps 5 and 9: a 2xx to an INVITE is forwarded even after a failure. The server transaction would refuse
+    /// the 2xx, so the 2xx is sent without a transaction.
     fn relay_late(
         &mut self,
         at: u32,
@@ -341,7 +341,7 @@ impl<F: Form> Proxy<F> {
         Some((self.layer.message(id)?, place.and_then(|place| self.table[place.at].request.as_ref())))
     }
 
-    /// Runs due timers, a bounded number; [`deadline`](Self::deadline) says whether more are due.
+    /// Runs due timers, up to a limit. [`deadline`](Self::deadline) shows whether more are due.
     pub fn expire(&mut self, step: &mut ProxyStep<'_, F>) {
         for _ in 0..transaction::EXPIRE_MAX {
             let Some(timer) = self.due(step.now) else { return };
@@ -359,8 +359,8 @@ impl<F: Form> Proxy<F> {
         Instant::earliest(self.layer.noticed_deadline(), self.table.deadline())
     }
 
-    /// Ends transactions whose time is over and that nothing else depends on, a bounded number; returns whether more
-    /// are due. See [`Layer::clear_away`].
+    /// Ends transactions whose time is over and on which nothing else depends, up to a limit. Returns whether more are
+    /// due. See [`Layer::clear_away`].
     #[must_use]
     pub fn clear_away(&mut self, now: Instant) -> bool {
         let Self { layer, table, .. } = self;
@@ -370,16 +370,16 @@ impl<F: Form> Proxy<F> {
     /// Returns the next due timer, for [`fire`](Self::fire).
     pub fn due(&mut self, now: Instant) -> Option<Fire> {
         if let Some(due) = self.layer.due(now) {
-            return Some(Fire(Which::Transaction(due)));
+            return Some(Fire(FireKind::Transaction(due)));
         }
         let (timer, server) = self.table.pop_timer(now)?;
-        Some(Fire(Which::Request(timer, server)))
+        Some(Fire(FireKind::Request(timer, server)))
     }
 
-    /// Runs a timer, unless it has become void.
+    /// Runs a timer, unless its transaction or request no longer waits for it.
     pub fn fire(&mut self, timer: Fire, step: &mut ProxyStep<'_, F>) {
         match timer.0 {
-            Which::Request(RequestTimer { at, branch }, server) => {
+            FireKind::Request(RequestTimer { at, branch }, server) => {
                 if self.table.of_server(at, server).is_none() {
                     return;
                 }
@@ -388,7 +388,7 @@ impl<F: Form> Proxy<F> {
                     None => self.time_over(at, step),
                 }
             }
-            Which::Transaction(due) => {
+            FireKind::Transaction(due) => {
                 let mut collect = Collect::new(step.sink);
                 self.layer.fire(step.now, due, &mut collect);
                 let Collect { news, ended, .. } = collect;
@@ -438,8 +438,9 @@ impl<F: Form> Proxy<F> {
         true
     }
 
-    /// Handles the loss of a connection. `what` selects the requests sent by it; those without any response count as
-    /// not delivered (§16.9). A ringing INVITE gets its response by another connection (§18.2.2).
+    /// Handles the loss of a connection. `what` selects the requests that were sent by it. Selected requests without
+    /// any response count as not delivered (§16.9). For a ringing INVITE nothing changes: its response comes by another
+    /// connection (§18.2.2).
     pub fn connection_lost(
         &mut self,
         what: impl Fn(&F::Message) -> Option<ProxyEvent>,
@@ -467,8 +468,8 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// Sends a 100 to an INVITE without a response so far (§17.2.1), or to another request once its client retransmits
-    /// at intervals of T2 (RFC 4320 §4.1).
+    /// Sends a 100 to an INVITE that has no response so far (§17.2.1). Sends it to another request when its client
+    /// retransmits at intervals of T2 (RFC 4320 §4.1).
     fn late(&mut self, at: u32, server: Id, step: &mut ProxyStep<'_, F>) {
         let Some(entry) = self.table.of_server(at, server) else { return };
         let Some(request) = entry.request.as_ref() else { return };
@@ -482,7 +483,7 @@ impl<F: Form> Proxy<F> {
         &self.counters
     }
 
-    /// Work so far, with that of the transactions.
+    /// Work so far, including the work of the transactions.
     pub fn ledger(&self) -> Ledger {
         self.ledger + *self.layer.ledger()
     }
@@ -497,20 +498,21 @@ impl<F: Form> Proxy<F> {
         self.layer.memory() + self.table.memory()
     }
 
-    /// Whether memory suffices for another transaction.
+    /// Whether there is memory for another transaction.
     fn has_memory(&self) -> bool {
         self.memory() < self.most_memory
     }
 
     /// Limits [`memory`](Self::memory). A message beyond the limit is sent, but not kept for retransmission. A CANCEL
-    /// then gets no transaction, a failed request no other next hop, and a forking request no further branch. To be
+    /// then gets no transaction, a failed request no other next hop, and a forking request no further branch. Must be
     /// called before each step, like [`Layer::limit_memory`].
     pub fn limit_memory(&mut self, most: usize) {
         self.most_memory = most;
         self.layer.limit_memory(most.saturating_sub(self.table.memory()));
     }
 
-    /// Limits the branches of a request, between 1 and 15. The rest of a larger group is dropped, and no group follows.
+    /// Limits the branches of a request, between 1 and 15. Further targets of a larger group are dropped, and no group
+    /// follows.
     pub fn limit_branches(&mut self, most: u8) {
         self.most_branches = most.clamp(1, MOST);
     }

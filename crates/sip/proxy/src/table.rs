@@ -7,7 +7,7 @@ use base::{Instant, Slab, TimerWheel};
 use core::ops::{Index, IndexMut};
 use transaction::{Id, KeptMessage};
 
-/// Result of a race between next hops, of which later ones got a request because earlier ones were silent.
+/// Result of a race between next hops. Later next hops got the request because earlier ones were silent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Race {
     /// There is no other next hop.
@@ -18,9 +18,9 @@ pub(crate) enum Race {
     Won(u8),
 }
 
-/// Kept part of a request.
+/// The part of a request that is kept.
 pub(crate) enum Held<R: KeptRequest> {
-    /// The request, until its final response: responses and further attempts are made from it.
+    /// The request, kept until its final response: responses and further attempts are made from it.
     Request(R),
     /// Return path of further 2xx.
     Back(R::Back),
@@ -43,7 +43,7 @@ impl<R: KeptRequest> Held<R> {
         }
     }
 
-    /// Takes the request out, if present.
+    /// Removes and returns the request, if present.
     fn take(&mut self) -> Option<R> {
         let back = Self::Back(self.as_ref()?.back());
         if let Self::Request(request) = core::mem::replace(self, back) { Some(request) } else { None }
@@ -54,7 +54,7 @@ impl<R: KeptRequest> Held<R> {
 pub(crate) struct Proxied<R: KeptRequest, M, C> {
     pub(crate) context: Context,
     pub(crate) server: Id,
-    /// Taken out by [`Table::take_request`].
+    /// Removed by [`Table::take_request`].
     pub(crate) request: Held<R>,
     pub(crate) branches: Branches,
     /// Best final response so far, in its forwarded form. Set by [`Table::keep_best`].
@@ -73,7 +73,7 @@ pub(crate) struct Proxied<R: KeptRequest, M, C> {
     pub(crate) looks: u8,
     /// Whether it no longer counts as unanswered.
     answered: bool,
-    /// Key in the wheel of the timer of its group, or of its next hops' silence.
+    /// Key in the timer wheel: of the timer of its group, or of the timer for the silence of its next hops.
     ring: Option<u32>,
 }
 
@@ -127,14 +127,14 @@ pub(crate) struct Place {
 pub(crate) enum Leg {
     /// Server transaction of the proxied request at this place, which may be reused later.
     Server(u32),
-    /// Client transaction of a branch: the place of its request, and its number. As two fields of the variant they take
-    /// no more memory than the place alone.
+    /// Client transaction of a branch: the place of its request, and its number. The two fields of the variant take no
+    /// more memory than the place alone.
     Client(u32, u8),
     /// Transaction without a proxied request: of a CANCEL, or of a request that the proxy refused.
     Alone,
 }
 
-/// Timer of a request: Timer C of a branch, or else the timer of its group or of its next hops' silence.
+/// Timer of a request: Timer C of a branch, the timer of its group, or the timer for the silence of its next hops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RequestTimer {
     pub(crate) at: u32,
@@ -160,12 +160,12 @@ impl RequestTimer {
 /// transactions have ended.
 pub(crate) struct Table<R: KeptRequest, M, C> {
     entries: Slab<Proxied<R, M, C>>,
-    /// Timer C of all INVITEs, and the timers of groups. A wheel rather than queues: almost all timers are cancelled
-    /// early, and each provisional response restarts one.
+    /// Timer C of all INVITEs, and the timers of groups. This is a wheel and not queues, since almost all timers are
+    /// cancelled early, and each provisional response restarts one.
     timers: TimerWheel,
     /// Requests without a final response.
     unanswered: usize,
-    /// Memory of requests, their further branches and kept responses beside their size, in bytes.
+    /// Memory of requests, of their further branches and of kept responses, besides their own size, in bytes.
     memory: usize,
 }
 
@@ -220,7 +220,7 @@ impl<R: KeptRequest, M: KeptMessage, C: Copy> Table<R, M, C> {
         place
     }
 
-    /// Takes the request out, to make its final response.
+    /// Removes and returns the request, to make its final response.
     pub(crate) fn take_request(&mut self, at: u32) -> Option<R> {
         let entry = self.entries.get_mut(at)?;
         let request = entry.request.take()?;
@@ -235,7 +235,7 @@ impl<R: KeptRequest, M: KeptMessage, C: Copy> Table<R, M, C> {
         self.entries[at].best = message;
     }
 
-    /// Takes the kept final response out.
+    /// Removes and returns the kept final response.
     pub(crate) fn take_best(&mut self, at: u32) -> Option<M> {
         let message = self.entries.get_mut(at)?.best.take()?;
         self.memory -= message.memory();
@@ -247,7 +247,7 @@ impl<R: KeptRequest, M: KeptMessage, C: Copy> Table<R, M, C> {
         self.entries.get(at).filter(|entry| entry.server == server)
     }
 
-    /// Branch that a client transaction serves. `None` if the branch has moved on to an alternate.
+    /// Branch that a client transaction serves. `None` if the branch already uses an alternate.
     pub(crate) fn of_client(&self, client: Id, leg: Leg) -> Option<Place> {
         let Leg::Client(at, branch) = leg else { return None };
         let entry = self.entries.get(at)?.branches.get(branch)?;
@@ -322,7 +322,7 @@ impl<R: KeptRequest, M: KeptMessage, C: Copy> Table<R, M, C> {
         }
     }
 
-    /// Removes a request that is answered and whose client transactions have ended (§16.7 step 9: not earlier).
+    /// Removes a request after it is answered and all its client transactions have ended (§16.7 step 9: not earlier).
     fn free(&mut self, at: u32) {
         let entry = &mut self.entries[at];
         if !entry.context.is_finished() || entry.has_client() {

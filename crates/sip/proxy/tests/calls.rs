@@ -23,12 +23,12 @@ fn finished(mut bed: Bed) {
 #[test]
 fn a_call_passes_with_all_its_messages() {
     let mut bed = invited(1);
-    assert_eq!(bed.answer(Invite, 1, 100), NONE, "100 is for this hop");
+    assert_eq!(bed.answer(Invite, 1, 100), NONE, "a 100 is not forwarded");
     assert_eq!(bed.answer(Invite, 1, 180), ["180 < 7"]);
     assert_eq!(bed.answer(Invite, 1, 200), ["200 < 7"]);
     assert_eq!(bed.request(Ack, 8), [format!("ACK {} > a", STATELESS + 8)]);
     assert_eq!(bed.request(Bye, 9), ["BYE 2 > a"]);
-    assert_eq!(bed.request(Bye, 9), NONE, "a repetition goes no further");
+    assert_eq!(bed.request(Bye, 9), NONE, "a retransmission is absorbed");
     assert_eq!(bed.answer_below(Bye, 2, Reply { status: 200, below: Some(9) }), ["200 < 9"]);
     assert_eq!(bed.request(Bye, 9), ["200 < 9"]);
     let counters = *bed.proxy.counters();
@@ -43,7 +43,7 @@ fn an_invite_without_an_answer_is_sent_seven_times_and_answered_408() {
     let again = [500, 1500, 3500, 7500, 15500, 31500].map(|at| format!("{at}: INVITE 1 > a"));
     assert_eq!(sent[..6], again);
     assert_eq!(sent[6], "32000: 408 < 7");
-    assert_eq!(bed.request(Ack, CALL), NONE, "the ACK to a failure ends here");
+    assert_eq!(bed.request(Ack, CALL), NONE, "the ACK to a failure is absorbed");
     finished(bed);
 }
 
@@ -58,7 +58,11 @@ fn another_request_gets_a_late_100_and_never_a_408() {
     assert_eq!(sent.iter().filter(|line| line.contains("OPTIONS")).count(), 10, "{sent:?}");
     // A twelfth copy, 35.5 s after the first, from a client with other timers, or delayed by the network: §17.2.2 and
     // RFC 4320 §4.2.
-    assert_eq!(bed.request(Options, CALL), NONE, "what has got no answer is absorbed as what has got one is");
+    assert_eq!(
+        bed.request(Options, CALL),
+        NONE,
+        "an abandoned request absorbs retransmissions like an answered one"
+    );
     finished(bed);
 }
 
@@ -68,7 +72,7 @@ fn a_cancel_goes_on_after_a_provisional_response() {
     bed.answer(Invite, 1, 180);
     assert_eq!(bed.request(Cancel, CALL), ["200 < 7", "CANCEL 1 > a"]);
     assert_eq!(bed.request(Cancel, CALL), ["200 < 7"], "§9.2: once");
-    assert_eq!(bed.answer(Cancel, 1, 200), NONE, "its answer is for this hop");
+    assert_eq!(bed.answer(Cancel, 1, 200), NONE, "the response to a CANCEL is not forwarded");
     assert_eq!(bed.answer(Invite, 1, 487), ["ACK 1 > a", "487 < 7"]);
     assert_eq!(bed.request(Ack, CALL), NONE);
     finished(bed);
@@ -84,7 +88,7 @@ fn a_cancel_waits_for_a_provisional_response() {
 }
 
 #[test]
-fn a_cancel_of_nothing_goes_on_as_it_is() {
+fn a_cancel_without_a_transaction_is_forwarded() {
     let mut bed = Bed::new(1);
     assert_eq!(bed.request(Cancel, CALL), [format!("CANCEL {} > a", STATELESS + CALL)]);
     bed.assert_empty();
@@ -99,7 +103,7 @@ fn a_cancel_after_the_answer_changes_nothing() {
 }
 
 #[test]
-fn what_keeps_ringing_is_cancelled_by_timer_c() {
+fn an_invite_that_keeps_ringing_is_cancelled_by_timer_c() {
     let mut bed = invited(1);
     bed.wait(SECOND);
     bed.answer(Invite, 1, 180);
@@ -108,7 +112,10 @@ fn what_keeps_ringing_is_cancelled_by_timer_c() {
     let sent = bed.wait(185 * SECOND);
     assert_eq!(sent[0], "181000: CANCEL 1 > a", "§16.7 step 2: counted from the last provisional response");
     let sent = bed.wait(40 * SECOND);
-    assert!(sent.iter().any(|line| line.ends_with(" 408 < 7")), "§9.1: then it is given up: {sent:?}");
+    assert!(
+        sent.iter().any(|line| line.ends_with(" 408 < 7")),
+        "§9.1: without a final response the INVITE times out: {sent:?}"
+    );
     finished(bed);
 }
 
@@ -124,7 +131,7 @@ fn an_alternate_is_tried_after_a_503_and_its_answer_goes_back() {
     let mut bed = invited(2);
     bed.answer(Invite, 1, 180);
     assert_eq!(bed.answer(Invite, 1, 503), ["ACK 1 > a", "INVITE 2 > b"]);
-    assert_eq!(bed.answer(Invite, 1, 503), ["ACK 1 > a"], "its repetition is acknowledged again");
+    assert_eq!(bed.answer(Invite, 1, 503), ["ACK 1 > a"], "a retransmitted failure is acknowledged again");
     assert_eq!(bed.answer(Invite, 2, 180), ["180 < 7"]);
     assert_eq!(bed.answer(Invite, 2, 200), ["200 < 7"]);
     assert_eq!(bed.proxy.counters().retried, 1);
@@ -162,7 +169,7 @@ fn a_cancelled_call_tries_no_alternate() {
 
 /// A promised alternate is no longer available.
 #[test]
-fn an_alternate_that_is_none_leaves_the_failure() {
+fn a_missing_alternate_leaves_the_failure() {
     let mut bed = invited(2);
     bed.script.hops = 1;
     assert_eq!(bed.answer(Invite, 1, 503), ["ACK 1 > a", "500 < 7"]);
@@ -198,17 +205,17 @@ fn a_2xx_after_a_failure_goes_back_each_time_it_comes() {
         assert_eq!(bed.answer(Invite, 1, 200), ["200 < 7"]);
         assert_eq!(bed.answer(Invite, 1, 200), ["200 < 7"]);
         assert_eq!(bed.request(Ack, 8), [format!("ACK {} > a", STATELESS + 8)]);
-        assert_eq!(bed.answer(Invite, 1, 487), ["ACK 1 > a"], "a repetition of the failure ends here");
+        assert_eq!(bed.answer(Invite, 1, 487), ["ACK 1 > a"], "a retransmitted failure is not forwarded");
         let failure: &[&str] = if acknowledged { &[] } else { &["487 < 7"] };
         assert_eq!(bed.request(Invite, CALL), failure);
         finished(bed);
     }
 }
 
-/// The next hop that the caller waits for now decides; a response of an earlier hop after its 503 would be a second
-/// final one.
+/// The next hop that the caller waits for now decides. A response of an earlier hop after its 503 would be a second
+/// final response.
 #[test]
-fn a_2xx_of_a_hop_that_was_passed_by_ends_here() {
+fn a_2xx_of_a_failed_hop_is_not_forwarded() {
     let mut bed = invited(2);
     assert_eq!(bed.answer(Invite, 1, 503), ["ACK 1 > a", "INVITE 2 > b"]);
     assert_eq!(bed.answer(Invite, 1, 200), NONE);
@@ -232,7 +239,7 @@ fn a_cancel_changes_nothing_for_other_requests() {
 
 /// Some clients send the ACK to a 2xx with the branch of the INVITE.
 #[test]
-fn an_ack_to_a_2xx_passes_whatever_its_branch() {
+fn an_ack_to_a_2xx_passes_with_any_branch() {
     let mut bed = invited(1);
     bed.answer(Invite, 1, 200);
     assert_eq!(bed.request(Ack, CALL), [format!("ACK {} > a", STATELESS + CALL)]);
@@ -240,7 +247,7 @@ fn an_ack_to_a_2xx_passes_whatever_its_branch() {
 }
 
 #[test]
-fn a_final_response_without_a_way_back_leaves_nobody_waiting() {
+fn a_final_response_without_a_return_path_becomes_a_500() {
     let mut bed = invited(1);
     assert_eq!(bed.answer_below(Invite, 1, Reply { status: 180, below: None }), NONE);
     assert_eq!(bed.answer_below(Invite, 1, Reply { status: 200, below: None }), ["500 < 7"]);
@@ -248,7 +255,7 @@ fn a_final_response_without_a_way_back_leaves_nobody_waiting() {
 }
 
 #[test]
-fn what_can_go_nowhere_is_refused_with_a_transaction() {
+fn a_request_without_a_next_hop_is_refused_with_a_transaction() {
     let mut bed = Bed::new(0);
     assert_eq!(bed.request(Invite, CALL), ["404 < 7"]);
     assert_eq!(bed.request(Invite, CALL), ["404 < 7"]);

@@ -16,7 +16,11 @@ fn ringing(targets: u8) -> Bed {
     let sent = bed.request(Invite, CALL);
     assert_eq!(sent.len(), usize::from(targets) + 1, "{sent:?}");
     for branch in 1..=targets.into() {
-        assert_eq!(bed.answer(Invite, branch, 180), ["180 < 7"], "§16.7 step 5: each at once");
+        assert_eq!(
+            bed.answer(Invite, branch, 180),
+            ["180 < 7"],
+            "§16.7 step 5: each provisional response at once"
+        );
     }
     bed
 }
@@ -34,7 +38,7 @@ fn all_targets_of_a_group_are_tried_at_once_and_the_first_2xx_cancels_the_others
     bed.answer(Invite, 1, 180);
     bed.answer(Invite, 2, 180);
     assert_eq!(bed.answer(Invite, 2, 200), ["200 < 7", "CANCEL 1 > a"], "§9.1: c has not answered at all");
-    assert_eq!(bed.answer(Invite, 3, 180), ["CANCEL 3 > c"], "and what it says goes no further");
+    assert_eq!(bed.answer(Invite, 3, 180), ["CANCEL 3 > c"], "its 180 is not forwarded");
     assert_eq!(bed.answer(Invite, 1, 487), ["ACK 1 > a"]);
     assert_eq!(bed.answer(Invite, 3, 487), ["ACK 3 > c"]);
     assert_eq!(bed.request(Ack, CALL + 1).len(), 1);
@@ -49,7 +53,7 @@ fn a_second_2xx_goes_back_too() {
     let mut bed = ringing(2);
     assert_eq!(bed.answer(Invite, 1, 200), ["200 < 7", "CANCEL 2 > b"]);
     assert_eq!(bed.answer(Invite, 2, 200), ["200 < 7"]);
-    assert_eq!(bed.answer(Invite, 1, 200), ["200 < 7"], "and its repetition");
+    assert_eq!(bed.answer(Invite, 1, 200), ["200 < 7"], "a retransmitted 2xx is forwarded as well");
     finished(bed);
 }
 
@@ -143,22 +147,26 @@ fn groups_are_tried_one_after_the_other() {
     assert_eq!(bed.answer(Invite, 1, 486), ["ACK 1 > a", "INVITE 2 > b /30", "INVITE 3 > c /30"]);
     assert_eq!(bed.answer(Invite, 2, 480), ["ACK 2 > b"]);
     assert_eq!(bed.unreachable(Invite, 3), ["INVITE 4 > d"]);
-    assert_eq!(bed.answer(Invite, 4, 404), ["ACK 4 > d", "486 < 7"], "the first of equal ones");
+    assert_eq!(bed.answer(Invite, 4, 404), ["ACK 4 > d", "486 < 7"], "the first of equally good responses");
     finished(bed);
 }
 
 #[test]
 fn a_group_that_has_rung_its_time_is_cancelled_and_the_next_begins() {
     let mut bed = Bed::forking(1, &[1, 1], Some(20 * SECOND));
-    assert_eq!(bed.request(Invite, CALL), ["100 < 7", "INVITE 1 > a /30"], "half is for the next group");
+    assert_eq!(
+        bed.request(Invite, CALL),
+        ["100 < 7", "INVITE 1 > a /30"],
+        "half of Max-Breadth is left for the next group"
+    );
     bed.answer(Invite, 1, 180);
     assert_eq!(bed.wait(20 * SECOND + TICK), ["20000: CANCEL 1 > a", "20000: INVITE 2 > b /30"]);
     assert_eq!(bed.proxy.counters().rung_out, 1);
     bed.answer(Cancel, 1, 200);
     assert_eq!(bed.answer(Invite, 1, 487), ["ACK 1 > a"]);
     assert_eq!(bed.answer(Invite, 2, 180), ["180 < 7"]);
-    assert_eq!(bed.wait(60 * SECOND), NONE, "the last group rings until somebody has enough of it");
-    assert_eq!(bed.answer(Invite, 2, 486), ["ACK 2 > b", "486 < 7"], "rather than 487");
+    assert_eq!(bed.wait(60 * SECOND), NONE, "the last group has no time limit");
+    assert_eq!(bed.answer(Invite, 2, 486), ["ACK 2 > b", "486 < 7"], "486 is better than 487");
     finished(bed);
 }
 
@@ -175,7 +183,7 @@ fn a_silent_group_does_not_delay_the_next_and_may_still_answer() {
 }
 
 #[test]
-fn of_another_request_the_first_2xx_goes_back_and_nothing_is_cancelled() {
+fn for_a_non_invite_the_first_2xx_is_forwarded_and_nothing_is_cancelled() {
     let mut bed = Bed::forking(1, &[3], None);
     assert_eq!(bed.request(Message, CALL).len(), 3);
     assert_eq!(bed.answer(Message, 1, 404), NONE);
@@ -186,7 +194,7 @@ fn of_another_request_the_first_2xx_goes_back_and_nothing_is_cancelled() {
 
 /// RFC 4320 §4.2.
 #[test]
-fn silence_to_another_request_stays_silence() {
+fn a_non_invite_without_a_response_gets_none() {
     let mut bed = Bed::forking(1, &[2], None);
     bed.request(Options, CALL);
     let sent = bed.wait(40 * SECOND);
@@ -211,7 +219,7 @@ fn max_breadth_is_shared_out_and_never_exceeded() {
 
 /// RFC 5393 §5.3.3.1: one hop at a time, each with all of Max-Breadth.
 #[test]
-fn with_a_max_breadth_of_one_a_group_waits_until_the_one_before_has_ended() {
+fn with_a_max_breadth_of_one_a_group_waits_for_the_end_of_the_group_before() {
     let mut bed = Bed::forking(1, &[1, 1], Some(10 * SECOND));
     bed.breadth = 1;
     assert_eq!(bed.request(Invite, CALL), ["100 < 7", "INVITE 1 > a /1"]);
@@ -222,7 +230,7 @@ fn with_a_max_breadth_of_one_a_group_waits_until_the_one_before_has_ended() {
 }
 
 #[test]
-fn a_later_group_that_max_breadth_does_not_suffice_for_counts_as_answered_440() {
+fn a_later_group_without_enough_max_breadth_counts_as_answered_440() {
     let mut bed = Bed::forking(1, &[1, 3], None);
     bed.breadth = 2;
     bed.request(Invite, CALL);
@@ -254,7 +262,7 @@ fn without_memory_there_is_one_branch() {
 }
 
 #[test]
-fn a_2xx_without_a_way_back_ends_the_search() {
+fn a_2xx_without_a_return_path_ends_the_search() {
     let mut bed = ringing(2);
     let sent = bed.answer_below(Invite, 1, Reply { status: 200, below: None });
     assert_eq!(sent, ["500 < 7", "CANCEL 2 > b"]);

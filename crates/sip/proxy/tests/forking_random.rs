@@ -131,7 +131,7 @@ impl World {
                 self.bed.request(method, caller);
             }
             Step::Repeat(number) => {
-                // After the end of its transaction it would count as new.
+                // After the end of its transaction a retransmission would count as new.
                 let known = pick(&self.methods, number)
                     .filter(|caller| self.bed.has_transaction(self.methods[caller], *caller));
                 if let Some(caller) = known {
@@ -158,7 +158,8 @@ impl World {
             Step::Answer(number, status) => self.answer(number, STATUSES[status]),
             Step::Unreachable(number) => {
                 let Some(branch) = pick(&self.branches, number) else { return };
-                let seen = self.branches.get_mut(&branch).expect("it was picked");
+                let seen =
+                    self.branches.get_mut(&branch).expect("the branch was picked among the known ones");
                 seen.ended = true;
                 self.bed.unreachable(self.methods[&seen.caller], branch);
             }
@@ -170,13 +171,13 @@ impl World {
 
     fn answer(&mut self, number: usize, status: u16) {
         let Some(branch) = pick(&self.branches, number) else { return };
-        let seen = self.branches.get_mut(&branch).expect("it was picked");
+        let seen = self.branches.get_mut(&branch).expect("the branch was picked among the known ones");
         let method = self.methods[&seen.caller];
         let is_alive = !seen.ended && self.bed.expects(method, branch);
         seen.rings |= is_alive && status < 200;
         seen.ended |= status >= 200;
         if is_alive && status >= 600 {
-            self.callers.get_mut(&seen.caller).expect("it has a branch").declined = true;
+            self.callers.get_mut(&seen.caller).expect("the caller of a branch is known").declined = true;
         }
         let reply = Reply { status, below: Some(seen.caller) };
         self.bed.answer_below(method, branch, reply);
@@ -189,9 +190,10 @@ impl World {
                 // The response to a CANCEL, or a CANCEL forwarded because its INVITE has ended.
                 Msg::Request { branch: STATELESS.., .. } | Msg::Response { branch: CANCELS.., .. } => {}
                 Msg::Request { method: Cancel, branch, .. } => {
-                    let seen = self.branches.get_mut(&branch).expect("only what was sent is cancelled");
-                    assert!(self.methods[&seen.caller] == Invite, "§9.1: no CANCEL but of an INVITE");
-                    assert!(seen.rings, "§9.1: not before a provisional response");
+                    let seen =
+                        self.branches.get_mut(&branch).expect("only branches that were sent are cancelled");
+                    assert!(self.methods[&seen.caller] == Invite, "§9.1: only an INVITE is cancelled");
+                    assert!(seen.rings, "§9.1: no CANCEL before a provisional response");
                     seen.cancels += 1;
                     assert_eq!(seen.cancels, 1, "once");
                 }
@@ -202,7 +204,10 @@ impl World {
                         "§16.7 step 5: branch {branch} is new: {caller:?}"
                     );
                     let seen = Seen { caller: below, breadth, ..Seen::default() };
-                    assert!(self.branches.insert(branch, seen).is_none(), "§16.6 step 8: unique");
+                    assert!(
+                        self.branches.insert(branch, seen).is_none(),
+                        "§16.6 step 8: branches are unique"
+                    );
                 }
                 Msg::Request { .. } => {}
                 Msg::Response { status, branch, .. } if status >= 200 => {
@@ -242,7 +247,10 @@ impl World {
                 "{id}: Max-Breadth is {}, {breadth} used",
                 self.plan.breadth
             );
-            assert!(of_caller().all(|(_, seen)| seen.breadth > 0), "RFC 5393 §5.3.1: it is positive");
+            assert!(
+                of_caller().all(|(_, seen)| seen.breadth > 0),
+                "RFC 5393 §5.3.1: Max-Breadth is positive"
+            );
             let most = usize::from(self.plan.most) * usize::from(self.plan.hops);
             assert!(of_caller().count() <= most, "{id}: more branches than the limit");
         }
@@ -264,13 +272,14 @@ impl World {
 
 /// Picks one of the entries.
 fn pick<V>(of: &BTreeMap<u64, V>, number: usize) -> Option<u64> {
-    (!of.is_empty()).then(|| *of.keys().nth(number % of.len()).expect("it is less than their number"))
+    (!of.is_empty())
+        .then(|| *of.keys().nth(number % of.len()).expect("the index is less than the number of entries"))
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1024, ..ProptestConfig::default() })]
     #[test]
-    fn one_final_response_goes_back_and_what_is_left_is_cancelled_once(
+    fn one_final_response_is_forwarded_and_other_branches_are_cancelled_once(
         plan in plan(),
         steps in proptest::collection::vec(step(), 0..60),
     ) {

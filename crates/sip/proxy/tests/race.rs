@@ -23,7 +23,7 @@ fn raced(hops: u8) -> Bed {
     assert_eq!(
         bed.request(Invite, CALL),
         ["100 < 7", "INVITE 1 > a /30"],
-        "RFC 5393 §5.3.3: b may need the rest"
+        "RFC 5393 §5.3.3: b may need the rest of Max-Breadth"
     );
     assert_eq!(bed.wait(A_WHILE), ["0: INVITE 2 > b /15"]);
     bed
@@ -35,7 +35,7 @@ fn finished(mut bed: Bed) {
 }
 
 #[test]
-fn who_answers_in_time_keeps_it() {
+fn a_hop_that_answers_in_time_keeps_the_invite() {
     for status in [100, 180, 200, 486] {
         let mut bed = bed(1);
         bed.request(Invite, CALL);
@@ -48,12 +48,12 @@ fn who_answers_in_time_keeps_it() {
 }
 
 #[test]
-fn the_second_answers_first_and_the_first_is_given_up() {
+fn the_second_hop_answers_first_and_the_first_is_cancelled() {
     let mut bed = raced(1);
     assert_eq!(bed.answer(Invite, 2, 100), NONE);
     assert_eq!(bed.answer(Invite, 2, 180), ["180 < 7"]);
     let copies = bed.wait(Duration::from_secs(20));
-    assert_eq!(copies.len(), 2, "so that a lost provisional response comes again: {copies:?}");
+    assert_eq!(copies.len(), 2, "two copies, in case the provisional response was lost: {copies:?}");
     assert!(copies.iter().all(|copy| copy.ends_with("INVITE 1 > a /30")), "{copies:?}");
     assert_eq!(bed.answer(Invite, 1, 180), ["180 < 7", "CANCEL 1 > a"], "§9.1: now it can be cancelled");
     assert_eq!(bed.answer(Invite, 1, 487), ["ACK 1 > a"]);
@@ -63,7 +63,7 @@ fn the_second_answers_first_and_the_first_is_given_up() {
 }
 
 #[test]
-fn the_first_answers_after_all_and_the_second_is_cancelled() {
+fn the_first_hop_answers_late_and_the_second_is_cancelled() {
     let mut bed = raced(1);
     assert_eq!(bed.answer(Invite, 1, 100), NONE);
     assert_eq!(bed.answer(Invite, 2, 100), ["CANCEL 2 > b"]);
@@ -74,7 +74,7 @@ fn the_first_answers_after_all_and_the_second_is_cancelled() {
 }
 
 #[test]
-fn until_one_answers_both_get_copies() {
+fn both_hops_get_retransmissions_until_one_answers() {
     let mut bed = raced(1);
     assert_eq!(bed.wait(Duration::from_millis(600)).len(), 2);
     bed.answer(Invite, 1, 200);
@@ -82,7 +82,7 @@ fn until_one_answers_both_get_copies() {
 }
 
 #[test]
-fn each_silent_one_is_followed_by_the_next() {
+fn each_silent_hop_is_followed_by_another() {
     let mut bed = raced(1);
     bed.script.others = 2;
     assert_eq!(bed.wait(PATIENCE), ["0: INVITE 3 > c /8"]);
@@ -95,7 +95,7 @@ fn each_silent_one_is_followed_by_the_next() {
 }
 
 #[test]
-fn an_alternate_has_its_time_as_well() {
+fn an_alternate_is_hedged_as_well() {
     let mut bed = bed(2);
     bed.request(Invite, CALL);
     assert_eq!(bed.answer(Invite, 1, 503), ["ACK 1 > a", "INVITE 2 > b /30"]);
@@ -105,13 +105,13 @@ fn an_alternate_has_its_time_as_well() {
 }
 
 #[test]
-fn the_alternate_of_the_first_to_answer_has_its_time_as_well() {
+fn an_alternate_of_the_first_hop_to_answer_is_hedged_as_well() {
     let mut bed = raced(2);
     bed.script.others = 2;
     assert_eq!(bed.answer(Invite, 2, 100), NONE);
     assert_eq!(bed.answer(Invite, 2, 503), ["ACK 2 > b", "INVITE 3 > c /15"]);
     assert_eq!(bed.wait(A_WHILE), ["0: INVITE 4 > c /8"]);
-    assert_eq!(bed.answer(Invite, 1, 180), ["180 < 7", "CANCEL 1 > a"], "a has lost it already");
+    assert_eq!(bed.answer(Invite, 1, 180), ["180 < 7", "CANCEL 1 > a"], "a has lost the race already");
     assert_eq!(bed.answer(Invite, 1, 487), ["ACK 1 > a"]);
     assert_eq!(bed.answer(Invite, 4, 486), ["ACK 4 > c", "486 < 7"]);
     assert_eq!(bed.script.won, [1, 2]);
@@ -120,23 +120,23 @@ fn the_alternate_of_the_first_to_answer_has_its_time_as_well() {
 
 /// §16.7 step 5, §13.2.2.4.
 #[test]
-fn both_2xx_go_back() {
+fn both_2xx_are_forwarded() {
     let mut bed = raced(1);
     assert_eq!(bed.answer(Invite, 2, 200), ["200 < 7"]);
     assert_eq!(bed.answer(Invite, 1, 200), ["200 < 7"]);
     finished(bed);
 }
 
-/// Both hops may be working on the call, and a 2xx is the call.
+/// Both hops may be working on the call. The first 2xx decides.
 #[test]
-fn the_first_2xx_has_it_whoever_answered_before() {
+fn the_first_2xx_wins_over_an_earlier_provisional_response() {
     for (one, other) in [(1, 2), (2, 1)] {
         let mut bed = raced(1);
         assert_eq!(bed.answer(Invite, one, 100), NONE);
         let hop = if one == 1 { "a" } else { "b" };
         assert_eq!(bed.answer(Invite, other, 200), [format!("CANCEL {one} > {hop}"), "200 < 7".to_owned()]);
         assert_eq!(bed.script.won, [one as u8 - 1, other as u8 - 1]);
-        assert_eq!(bed.answer(Invite, one, 200), ["200 < 7"], "the caller hangs it up");
+        assert_eq!(bed.answer(Invite, one, 200), ["200 < 7"], "the caller ends the second dialog");
         assert_eq!(bed.script.won.len(), 2);
         finished(bed);
     }
@@ -148,12 +148,12 @@ fn a_2xx_after_the_failure_goes_back() {
     let mut bed = raced(1);
     assert_eq!(bed.answer(Invite, 2, 486), ["ACK 2 > b", "486 < 7"]);
     assert_eq!(bed.answer(Invite, 1, 200), ["200 < 7"]);
-    assert_eq!(bed.script.won, [1], "the call has failed");
+    assert_eq!(bed.script.won, [1], "a 2xx after the failure does not change the winner");
     finished(bed);
 }
 
 #[test]
-fn what_one_has_said_is_better_than_that_the_other_was_silent() {
+fn a_failure_response_is_preferred_to_the_timeout_of_the_other_hop() {
     let mut bed = raced(1);
     // The time of the first branch is over, but not that of the second.
     let mut sent = bed.wait(Duration::from_millis(31_950));
@@ -164,7 +164,7 @@ fn what_one_has_said_is_better_than_that_the_other_was_silent() {
 }
 
 #[test]
-fn a_6xx_of_the_other_one_stands() {
+fn a_6xx_of_the_other_hop_is_forwarded() {
     let mut bed = raced(1);
     bed.answer(Invite, 1, 100);
     assert_eq!(bed.answer(Invite, 2, 603), ["ACK 2 > b", "CANCEL 1 > a"]);
@@ -173,19 +173,19 @@ fn a_6xx_of_the_other_one_stands() {
 }
 
 #[test]
-fn a_failure_of_the_one_that_has_it_is_the_answer() {
+fn a_failure_of_the_winning_hop_is_forwarded() {
     for answers in [&[100, 486][..], &[486], &[180, 503], &[407]] {
         let mut bed = raced(1);
         let sent: Vec<_> = answers.iter().map(|status| bed.answer(Invite, 2, *status)).collect();
         let status = answers.last().map(|status| if *status == 503 { 500 } else { *status }).expect("some");
         assert_eq!(sent.last().expect("some"), &["ACK 2 > b".to_owned(), format!("{status} < 7")]);
-        assert_eq!(bed.answer(Invite, 1, 180), ["CANCEL 1 > a"], "and nobody is left ringing");
+        assert_eq!(bed.answer(Invite, 1, 180), ["CANCEL 1 > a"], "the other hop is cancelled when it rings");
         finished(bed);
     }
 }
 
 #[test]
-fn who_is_unavailable_leaves_it_to_the_other() {
+fn a_503_leaves_the_invite_to_the_other_hop() {
     for (one, other) in [(1, 2), (2, 1)] {
         let mut bed = raced(1);
         assert_eq!(bed.answer(Invite, one, 503).len(), 1, "the ACK alone");
@@ -199,9 +199,9 @@ fn who_is_unavailable_leaves_it_to_the_other() {
 }
 
 #[test]
-fn what_fails_goes_on_with_the_alternates_of_one_branch() {
+fn after_a_failure_the_alternates_of_one_branch_are_tried() {
     let mut bed = raced(2);
-    assert_eq!(bed.answer(Invite, 1, 503), ["ACK 1 > a"], "b has it");
+    assert_eq!(bed.answer(Invite, 1, 503), ["ACK 1 > a"], "b still has the INVITE");
     assert_eq!(bed.answer(Invite, 2, 503), ["ACK 2 > b", "INVITE 3 > c /15"]);
     assert_eq!(bed.answer(Invite, 3, 200), ["200 < 7"]);
     finished(bed);
@@ -214,26 +214,26 @@ fn what_fails_goes_on_with_the_alternates_of_one_branch() {
 }
 
 #[test]
-fn nobody_answers_either() {
+fn without_any_answer_the_caller_gets_a_408() {
     let mut bed = raced(1);
     let sent = bed.wait(HOUR);
-    let answer = sent.iter().find(|sent| sent.ends_with("< 7")).expect("the caller is answered");
-    assert_eq!(answer, "31500: 408 < 7", "64*T1 after the second got it");
+    let answer = sent.iter().find(|sent| sent.ends_with("< 7")).expect("the caller gets an answer");
+    assert_eq!(answer, "31500: 408 < 7", "64*T1 after the second hop got the INVITE");
     bed.assert_empty();
 }
 
 #[test]
-fn the_caller_cancels_both() {
+fn a_cancel_of_the_caller_cancels_both_hops() {
     let mut bed = raced(1);
-    assert_eq!(bed.request(Cancel, CALL), ["200 < 7"], "§9.1: neither has answered");
+    assert_eq!(bed.request(Cancel, CALL), ["200 < 7"], "§9.1: neither hop has answered");
     assert_eq!(bed.answer(Invite, 2, 100), ["CANCEL 2 > b"]);
-    assert_eq!(bed.answer(Invite, 2, 487), ["ACK 2 > b", "487 < 7"], "nobody waits for a");
+    assert_eq!(bed.answer(Invite, 2, 487), ["ACK 2 > b", "487 < 7"], "the answer does not wait for a");
     assert_eq!(bed.answer(Invite, 1, 100), ["CANCEL 1 > a"]);
     finished(bed);
 }
 
 #[test]
-fn what_is_cancelled_gets_no_second_hop() {
+fn a_cancelled_invite_gets_no_second_hop() {
     let mut bed = bed(1);
     bed.request(Invite, CALL);
     bed.request(Cancel, CALL);
@@ -258,7 +258,7 @@ fn no_second_hop_without_room_breadth_or_branches() {
 }
 
 #[test]
-fn a_second_hop_is_looked_for_until_there_is_one() {
+fn the_search_for_a_second_hop_is_repeated() {
     let mut bed = bed(1);
     bed.script.others = 0;
     bed.request(Invite, CALL);

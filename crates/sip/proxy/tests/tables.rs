@@ -106,7 +106,7 @@ fn contexts() -> Vec<Context> {
 }
 
 #[test]
-fn a_branch_that_has_ended_stays_so_and_tells_of_a_2xx_alone() {
+fn an_ended_branch_stays_ended_and_reports_only_a_2xx() {
     for branch in branches().into_iter().filter(|branch| branch.is_finished()) {
         for event in EVENTS {
             let mut after = branch;
@@ -120,7 +120,7 @@ fn a_branch_that_has_ended_stays_so_and_tells_of_a_2xx_alone() {
 
 /// Timer C, the CANCEL that waits for a provisional response (§9.1), and silence, each after different events.
 #[test]
-fn a_branch_is_given_up_as_its_method_allows() {
+fn a_branch_times_out_according_to_its_method() {
     use BranchAction::{Abandon, Cancel, Failure, Provisional, SetTimerC, Silence, StopTimerC, Success};
     use ProxyEvent::{Cancelled, Response, Timeout, TimerC};
     let cases: [(bool, &[ProxyEvent], &[BranchAction]); 12] = [
@@ -140,7 +140,7 @@ fn a_branch_is_given_up_as_its_method_allows() {
     ];
     for (invite, events, expected) in cases {
         let mut branch = Branch::new(invite, false);
-        let last = events.iter().map(|&event| branch.on(event)).last().expect("something happens");
+        let last = events.iter().map(|&event| branch.on(event)).last().expect("there is at least one event");
         assert_eq!(&last[..], expected, "{events:?}");
     }
     let mut context = Context::new(false);
@@ -150,7 +150,7 @@ fn a_branch_is_given_up_as_its_method_allows() {
 
 /// RFC 3261 §16.7 step 5: one final response is forwarded, and further 2xx to an INVITE.
 #[test]
-fn what_is_finished_stays_finished_and_only_a_2xx_passes() {
+fn a_finished_context_stays_finished_and_forwards_only_a_2xx() {
     for context in contexts().into_iter().filter(|context| context.is_finished()) {
         for event in CONTEXT_EVENTS {
             let Some((after, actions)) = step(context, event) else { continue };

@@ -5,17 +5,18 @@ use wire::build::RequestBuilder;
 
 /// Appends the ACK to a failure response (RFC 3261 §17.1.1.3).
 ///
-/// [17.1.1.3-1] Call-ID, From and Request-URI are the INVITE's, [17.1.1.3-2] the To is the response's, [17.1.1.3-3]
-/// the one Via is the INVITE's topmost, [17.1.1.3-4] the CSeq has the INVITE's number and the method ACK,
-/// [17.1.1.3-5] and the Route is the INVITE's. [17.1.1.3-6] There is no body.
+/// [17.1.1.3-1] Call-ID, From and Request-URI are those of the INVITE, [17.1.1.3-2] and To is that of the response.
+/// [17.1.1.3-3] The only Via is the topmost one of the INVITE. [17.1.1.3-4] CSeq has the number of the INVITE and the
+/// method ACK, [17.1.1.3-5] and Route is that of the INVITE. [17.1.1.3-6] There is no body.
 pub fn ack_for(invite: &Message<'_>, response: &Message<'_>, out: &mut Vec<u8>) {
     from_invite(invite, "ACK", response.to(), out);
 }
 
-/// Appends the CANCEL of an INVITE that has been answered provisionally (RFC 3261 §9.1).
+/// Appends the CANCEL of an INVITE that has a provisional response (RFC 3261 §9.1).
 ///
-/// [9.1-1] Request-URI, Call-ID, To, the number of the CSeq and From are the INVITE's, [9.1-2] as is the one Via,
-/// [9.1-3] and the Route. [9.1-4] There is no Require and no Proxy-Require.
+/// [9.1-1] Request-URI, Call-ID, To, the number of CSeq and From are those of the INVITE. [9.1-2] The only Via is the
+/// topmost one of the INVITE, [9.1-3] and Route is that of the INVITE. [9.1-4] There is no Require and no
+/// Proxy-Require.
 pub fn cancel_for(invite: &Message<'_>, out: &mut Vec<u8>) {
     from_invite(invite, "CANCEL", invite.to(), out);
 }

@@ -1,4 +1,4 @@
-//! A table of transactions whose keys count up.
+//! A table of transactions whose keys are consecutive numbers.
 
 use base::shrink_queue;
 use std::collections::VecDeque;
@@ -6,11 +6,12 @@ use std::collections::VecDeque;
 /// Marks a number without a transaction.
 const NONE: u32 = u32::MAX;
 
-/// Places of transactions whose keys count up: a list from the lowest live number to the highest.
+/// Map from consecutive numbers (keys) to the places of transactions in the store: a list that starts at the lowest
+/// live number.
 ///
 /// Most transactions live equally long, so numbers are added at the end and freed near the front. Neighbours share a
-/// cache line, nothing is hashed and nothing is ever moved. A number costs four bytes as long as a lower one lives, so
-/// numbers should be dense.
+/// cache line, nothing is hashed, and entries are not moved when others are freed. Gaps cost memory: each number above
+/// the lowest live one takes four bytes, used or not.
 #[derive(Default, Debug)]
 pub(crate) struct Counted {
     first: u64,

@@ -4,10 +4,11 @@ use crate::key::Tag;
 use crate::machine::Timer;
 use crate::store::Id;
 
-/// Retransmissions as often as the timers allow.
+/// Value for as many retransmissions as the timers allow.
 pub const UNLIMITED_REPEATS: u8 = u8::MAX;
 
-/// A message that the layer keeps for retransmission: bytes with an address live, a few numbers in a simulation.
+/// A message that the layer keeps for retransmission. In a live proxy it is bytes with an address, in a simulation a
+/// few numbers.
 pub trait KeptMessage: Sized {
     /// A received response.
     type Response<'a>;
@@ -19,18 +20,18 @@ pub trait KeptMessage: Sized {
     fn to_tag(&self) -> Tag;
 
     /// Maximum number of retransmissions of a final response by timer G, if the user wants fewer than RFC 3261 §17.2.1
-    /// has.
+    /// specifies.
     fn repeats(&self) -> u8 {
         UNLIMITED_REPEATS
     }
 
-    /// Memory of the message beside its own size, in bytes.
+    /// Memory that the message takes besides its own size, in bytes.
     fn memory(&self) -> usize {
         0
     }
 }
 
-/// Reason why a message is sent; simulations price reasons differently.
+/// Reason why a message is sent. Simulations assign a different cost to each reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sending {
     /// First sending: a message from the user, or the first ACK.
@@ -46,9 +47,9 @@ pub enum Sending {
 pub enum TransactionNews {
     /// The message given to the layer in this step is passed on.
     Message,
-    /// The request has no response yet: a 100 is due unless the user has a better response.
+    /// The request has no response so far, so the user has to send a 100 unless it has a better response.
     TryingDue,
-    /// No response or no ACK arrived; the timer says which.
+    /// No response or no ACK arrived; the timer shows which of the two.
     Timeout(Timer),
     /// A message could not be delivered.
     TransportError,

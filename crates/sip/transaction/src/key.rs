@@ -28,8 +28,8 @@ impl TransactionKey {
     pub fn from_numbers(side: Side, branch: u64, method: Method) -> Self {
         let high = (side as u64) << 8 | method as u64;
         // The table looks only at the low half, so both halves go into it by a permutation. Eight branches in sequence
-        // are usually added, used and removed together; they stay side by side in the table and in the cache. The upper
-        // bits distinguish them.
+        // are usually added, used and removed together, and they stay side by side in the table and in the cache. The
+        // upper bits distinguish transactions of one such group.
         let numbers = branch ^ high << 48;
         let (eight, one) = (numbers >> 3, numbers & 7);
         let mixed = (eight ^ eight >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9) & (u64::MAX >> 3);
@@ -151,8 +151,8 @@ impl Keys {
         self.request_as(cancel, Method::Invite, false)
     }
 
-    /// Key of the request that a response answers, from the Via of the client below ours. `None`: its branch is not
-    /// unique.
+    /// Key of the request that a response answers, from the Via of the client below ours. `None`: the branch of this
+    /// Via is not unique.
     pub fn below(&self, response: &Message<'_>, via: &Via<'_>) -> Option<TransactionKey> {
         let cseq = response.cseq();
         let branch = via.branch.filter(|branch| is_unique(branch))?;

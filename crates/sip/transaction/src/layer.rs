@@ -11,19 +11,19 @@ use crate::store::{Entry, Id, Messages, NEVER, Store};
 use crate::timers::Timers;
 use base::{Instant, Ledger, Operation};
 
-/// Timers that one call of [`Layer::expire`] or [`Layer::clear_away`] runs at most: at some 200 ns each, well under a
-/// millisecond.
+/// Most timers that one call of [`Layer::expire`] or [`Layer::clear_away`] runs. At some 200 ns each, they take well
+/// under a millisecond.
 pub const EXPIRE_MAX: usize = 1024;
 
 /// All transactions of an element.
 ///
 /// - Client: [`request`](Self::request) creates a transaction, [`limit_repeats`](Self::limit_repeats) limits its
-///   retransmissions, [`response`](Self::response) takes a response, [`cancel`](Self::cancel) says whether a CANCEL may
-///   be sent, [`send_otherwise`](Self::send_otherwise) changes the transport.
+///   retransmissions, [`response`](Self::response) takes a response, [`cancel`](Self::cancel) returns whether a CANCEL
+///   may be sent, [`send_otherwise`](Self::send_otherwise) changes the transport.
 /// - Server: [`received`](Self::received) matches a request, [`accept`](Self::accept) creates a transaction,
 ///   [`respond`](Self::respond) answers, [`find`](Self::find) finds the request that a CANCEL names.
 /// - Both: [`transport_error`](Self::transport_error); [`expire`](Self::expire) at [`deadline`](Self::deadline), or
-///   [`clear_away`](Self::clear_away) before each message and the rest at [`noticed_deadline`](Self::noticed_deadline);
+///   [`clear_away`](Self::clear_away) before each message and `expire` at [`noticed_deadline`](Self::noticed_deadline);
 ///   [`forget`](Self::forget), [`limit_memory`](Self::limit_memory).
 /// - Reading: [`user`](Self::user), [`user_mut`](Self::user_mut), [`message`](Self::message),
 ///   [`machine`](Self::machine), [`iter`](Self::iter), [`len`](Self::len), [`memory`](Self::memory),
@@ -33,7 +33,7 @@ pub struct Layer<T, M> {
     store: Store<T, M>,
     queues: Queues,
     ledger: Ledger,
-    /// Key that [`Layer::received`] has just not found, so that [`Layer::accept`] need not search again.
+    /// Key that the last [`Layer::received`] did not find, so that [`Layer::accept`] need not search again.
     absent: Option<ServerKey>,
 }
 
@@ -64,7 +64,7 @@ impl<T, M: KeptMessage> Layer<T, M> {
         Self { store: Store::default(), queues: Queues::new(timers), ledger: Ledger::default(), absent: None }
     }
 
-    /// Creates a client transaction and sends its request. `None` if the key is in use; then nothing is sent. An ACK
+    /// Creates a client transaction and sends its request. `None` if the key is in use: then nothing is sent. An ACK
     /// creates no transaction and must be sent directly.
     pub fn request(
         &mut self,
@@ -87,9 +87,9 @@ impl<T, M: KeptMessage> Layer<T, M> {
         Some(id)
     }
 
-    /// Limits the retransmissions of the message that this transaction has just sent to `most`. By RFC 3261 §17.1.1.2
-    /// and §17.1.2.2 a request only SHOULD be retransmitted, so a next hop that may not want the traffic can get fewer
-    /// copies.
+    /// Limits the retransmissions of the message that this transaction has just sent to `most`. RFC 3261 §17.1.1.2 and
+    /// §17.1.2.2 say only that a request SHOULD be retransmitted. So a next hop that may not want the traffic can get
+    /// fewer copies.
     pub fn limit_repeats(&mut self, id: Id, most: u8) {
         let Some(entry) = self.store.get_mut(id) else { return };
         match most {
@@ -99,7 +99,7 @@ impl<T, M: KeptMessage> Layer<T, M> {
         }
     }
 
-    /// Takes a received response. `None`: it matches no transaction and is dropped.
+    /// Handles a received response. `None` if it matches no transaction and is dropped.
     ///
     /// [18.1.2-1] A match goes to its transaction. [6026-1] A response without a match is not forwarded.
     pub fn response(
@@ -126,16 +126,17 @@ impl<T, M: KeptMessage> Layer<T, M> {
 
     /// Cancels an INVITE for the user. Returns whether the CANCEL may be sent now, as a request of its own.
     ///
-    /// [9.1-5] Not before a provisional response: the user calls again when it arrives. [9.1-6] Not after a final
-    /// response. If it may be sent, [9.1-7] the INVITE ends unless it is answered within 64*T1.
+    /// [9.1-5] It may not be sent before a provisional response: the user calls again when that response arrives.
+    /// [9.1-6] It may not be sent after a final response. If it may be sent, [9.1-7] the INVITE ends unless it is
+    /// answered within 64*T1.
     pub fn cancel(&mut self, now: Instant, id: Id, out: &mut impl Effects<T, M>) -> bool {
         let Some(before) = self.machine(id) else { return false };
         self.feed(now, id, TransactionEvent::Cancel, Sending::First, out);
         self.machine(id) != Some(before)
     }
 
-    /// Takes a received request. `None`: it is neither a retransmission nor the ACK to a failure, and the user decides
-    /// whether to [`accept`](Self::accept) it.
+    /// Handles a received request. `None` if it is neither a retransmission nor the ACK to a failure. The user then
+    /// decides whether to [`accept`](Self::accept) it.
     ///
     /// [18.2.1-1] A match goes to its transaction, another request to the user.
     pub fn received(&mut self, now: Instant, key: &ServerKey, out: &mut impl Effects<T, M>) -> Option<Id> {
@@ -163,8 +164,8 @@ impl<T, M: KeptMessage> Layer<T, M> {
         Some(id)
     }
 
-    /// Answers a request. Returns whether the response was sent: RFC 3261 and RFC 4320 forbid some, and a terminated
-    /// transaction sends nothing ([4320-5]).
+    /// Answers a request. Returns whether the response was sent: RFC 3261 and RFC 4320 forbid some responses, and a
+    /// terminated transaction sends nothing ([4320-5]).
     pub fn respond(
         &mut self,
         now: Instant,
@@ -189,8 +190,8 @@ impl<T, M: KeptMessage> Layer<T, M> {
         is_sent
     }
 
-    /// Ends a non-INVITE request without an answer (RFC 4320 §4.2). Its retransmissions are absorbed as long as those
-    /// of an answered request.
+    /// Ends a non-INVITE request without an answer (RFC 4320 §4.2). Its retransmissions are absorbed for as long as
+    /// retransmissions of an answered request.
     pub fn abandon(&mut self, now: Instant, id: Id, out: &mut impl Effects<T, M>) {
         self.feed(now, id, TransactionEvent::Respond(StatusClass::Timeout), Sending::First, out);
     }
@@ -210,14 +211,14 @@ impl<T, M: KeptMessage> Layer<T, M> {
         self.store.find(key)
     }
 
-    /// Transaction whose request differs from this key by its method alone: the request named by a CANCEL, if that is
-    /// not an INVITE. Keys made from numbers have none.
+    /// Transaction whose request differs from this key only in the method. It is the request that a CANCEL names, if
+    /// that is not an INVITE. `None` for keys made from numbers.
     pub fn find_other_method(&self, key: &ServerKey) -> Option<Id> {
         self.store.find_other_method(key)
     }
 
-    /// Sends the unanswered request of this transaction by another path: as this message, over this transport (RFC 3261
-    /// §18.1.1). The time limit of the transaction is unchanged.
+    /// Sends the unanswered request of this transaction by another path, in the form of this message and over this
+    /// transport (RFC 3261 §18.1.1). The time limit of the transaction is unchanged.
     pub fn send_otherwise(
         &mut self,
         now: Instant,
@@ -238,7 +239,7 @@ impl<T, M: KeptMessage> Layer<T, M> {
         self.feed(now, id, TransactionEvent::TransportError, Sending::First, out);
     }
 
-    /// Runs due timers, at most [`EXPIRE_MAX`]; [`deadline`](Self::deadline) says whether more are due.
+    /// Runs due timers, at most [`EXPIRE_MAX`]. [`deadline`](Self::deadline) shows whether more are due.
     pub fn expire(&mut self, now: Instant, out: &mut impl Effects<T, M>) {
         for _ in 0..EXPIRE_MAX {
             let Some(due) = self.due(now) else { return };
@@ -246,14 +247,14 @@ impl<T, M: KeptMessage> Layer<T, M> {
         }
     }
 
-    /// Returns the next due timer. It takes effect in [`fire`](Self::fire): at once, or later, when a simulated
-    /// processor is free.
+    /// Returns the next due timer. It takes effect when [`fire`](Self::fire) is called: at once, or later when a
+    /// simulated processor is free.
     pub fn due(&mut self, now: Instant) -> Option<DueTimer> {
         let Self { store, queues, ledger, .. } = self;
         let (timer, purpose) = queues.pop(now, |timer, purpose| store.waits(timer, purpose))?;
         ledger.charge(Operation::TimerFire);
         let id = Id { at: timer.place, generation: timer.generation };
-        let entry = store.get_mut(id).expect("only what lives waits for a timer");
+        let entry = store.get_mut(id).expect("a timer that is not void belongs to a live transaction");
         let timer = match purpose {
             Purpose::Life(timer) => {
                 entry.life_at = NEVER;
@@ -273,13 +274,13 @@ impl<T, M: KeptMessage> Layer<T, M> {
         self.feed(now, id, TransactionEvent::Timer(timer), Sending::Timer(timer), out);
     }
 
-    /// Ends the transactions whose timers D and I to M are due, which nothing else depends on. The exact time does not
-    /// matter, as long as it is before the layer gets the next message. `ended` gets the arguments of
-    /// [`Effects::ended`]. Ends at most [`EXPIRE_MAX`]; returns whether more are due.
+    /// Ends the transactions whose timers D and I to M are due. Nothing else depends on these timers, so the exact time
+    /// does not matter, as long as it is before the layer gets the next message. `ended` gets the arguments of
+    /// [`Effects::ended`]. Ends at most [`EXPIRE_MAX`] transactions; returns whether more are due.
     #[inline]
     #[must_use]
     pub fn clear_away(&mut self, now: Instant, ended: impl FnMut(Id, T)) -> bool {
-        // Called before each message, and rarely with anything to do.
+        // This is called before each message, and rarely has anything to do.
         self.queues.unnoticed_is_due(now) && self.end_unnoticed(now, ended)
     }
 
@@ -297,7 +298,7 @@ impl<T, M: KeptMessage> Layer<T, M> {
             debug_assert_eq!(
                 entry.machine.on(TransactionEvent::Timer(life), entry.transport),
                 MachineStep::to(entry.machine.terminated()),
-                "it would do more than end"
+                "an unnoticed timer only ends its transaction"
             );
             ledger.charge(Operation::TimerFire);
             ledger.charge(Operation::ExpireTransaction);
@@ -306,20 +307,21 @@ impl<T, M: KeptMessage> Layer<T, M> {
         queues.unnoticed_deadline().is_some_and(|due| due <= now)
     }
 
-    /// Removes a transaction without any effect, as when its process dies.
+    /// Removes a transaction without any effect, as if its process had died.
     pub fn forget(&mut self, id: Id) {
         if self.store.get(id).is_some() {
             self.store.remove(id);
         }
     }
 
-    /// Time of the next call of [`expire`](Self::expire); a lower bound.
+    /// Time of the next call of [`expire`](Self::expire). No timer is due earlier, but perhaps none is due at this
+    /// time.
     pub fn deadline(&self) -> Option<Instant> {
         self.queues.deadline()
     }
 
     /// Like [`deadline`](Self::deadline), without the timers that [`clear_away`](Self::clear_away) handles. For callers
-    /// that call it before each message.
+    /// that call `clear_away` before each message.
     pub fn noticed_deadline(&self) -> Option<Instant> {
         self.queues.noticed_deadline()
     }
@@ -374,8 +376,8 @@ impl<T, M: KeptMessage> Layer<T, M> {
         self.store.memory()
     }
 
-    /// Limits [`memory`](Self::memory). A message beyond the limit is sent, but not kept for retransmission. To be
-    /// called before each step, because the memory of the entries is subtracted at the call.
+    /// Limits [`memory`](Self::memory). A message beyond the limit is sent, but not kept for retransmission. Must be
+    /// called before each step, since the call subtracts the present memory of the entries.
     pub fn limit_memory(&mut self, most: usize) {
         self.store.limit_memory(most);
     }
@@ -401,7 +403,7 @@ impl<T, M: KeptMessage> Layer<T, M> {
         }
     }
 
-    /// Gives an event without a message to a transaction; `None` if it has ended.
+    /// Gives an event without a message to a transaction; `None` if the transaction has ended.
     fn feed(
         &mut self,
         now: Instant,
@@ -416,8 +418,8 @@ impl<T, M: KeptMessage> Layer<T, M> {
         })
     }
 
-    /// Carries out the step that `decide` returns: send, tell, set timers, end. `send` sends the message and returns
-    /// whether it is a retransmission. `None` if the transaction has ended.
+    /// Carries out the step that `decide` returns: sends messages, reports news, sets timers, and ends the transaction.
+    /// `send` sends the message and returns whether it is a retransmission. `None` if the transaction has ended.
     #[inline]
     fn carry_out<E: Effects<T, M>>(
         &mut self,
@@ -439,7 +441,7 @@ impl<T, M: KeptMessage> Layer<T, M> {
             out.tell(id, &mut entry.user, news);
         }
         if step.next.is_terminated() {
-            // [17.1.1.2-27] [17.1.2.2-15] [17.2.1-23] [17.2.2-12] At once.
+            // [17.1.1.2-27] [17.1.2.2-15] [17.2.1-23] [17.2.2-12] The transaction is destroyed at once.
             let entry = store.remove(id);
             ledger.charge(Operation::ExpireTransaction);
             out.ended(id, entry.user);
@@ -506,7 +508,7 @@ fn acknowledge<T, M: KeptMessage>(
     false
 }
 
-/// Starts, moves and stops the two timers. Intervals count from now, so a late timer is not followed by a burst.
+/// Starts, changes and stops the two timers. Intervals start now, so no burst of retransmissions follows a late timer.
 #[inline(always)]
 fn set_timers<T>(
     entry: &mut Entry<T>,
@@ -542,7 +544,7 @@ fn news(tell: Tell, why: Sending) -> Option<TransactionNews> {
         (Tell::Message, _) => Some(TransactionNews::Message),
         (Tell::TryingDue, _) => Some(TransactionNews::TryingDue),
         (Tell::Timeout, Sending::Timer(timer)) => Some(TransactionNews::Timeout(timer)),
-        (Tell::Timeout, _) => unreachable!("only a timer brings a timeout"),
+        (Tell::Timeout, _) => unreachable!("only a timer causes a timeout"),
         (Tell::TransportError, _) => Some(TransactionNews::TransportError),
     }
 }

@@ -1,6 +1,6 @@
 //! SIP transactions: RFC 3261 §17 with the corrections of RFC 6026 and RFC 4320.
 //!
-//! Pure: time is an argument, effects go into the caller's [`Effects`], nothing is read from outside.
+//! The crate does no input or output: time is an argument, and effects go into the caller's [`Effects`].
 //!
 //! - [`Machine`]: the four state machines of [`client`] and [`server`], which act on typed [`TransactionEvent`]s.
 //! - [`Timers`]: the values of their timers.
@@ -9,14 +9,15 @@
 //!   data of the transaction user.
 //! - [`Packet`], [`ack_for`], [`cancel_for`]: messages as bytes. Simulations have their own representation.
 //!
-//! The transaction user is a proxy core or a user agent core. It makes the 100 when the layer reports that one is due,
-//! retransmits 2xx to INVITE, acknowledges 2xx, and runs the proxy's timer C.
+//! The transaction user is a proxy core or a user agent core. The user makes the 100 when the layer reports that it is
+//! due, retransmits a 2xx to INVITE, acknowledges 2xx, and runs the proxy's timer C.
 //!
-//! Marks in brackets, a section and a number, are the rules of `docs/evidence/rfc/3261-17.md`; a test compares the two.
+//! Marks in brackets, a section and a number, are the rules of `docs/evidence/rfc/3261-17.md`. A test compares the
+//! marks with this page.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::inline_always,
-    reason = "where an event is known, so is most of what a machine makes of it: a twentieth of a simulation's instructions"
+    reason = "if the event is a constant, the compiler removes most of the machine: a twentieth of a simulation's instructions"
 )]
 
 mod build;

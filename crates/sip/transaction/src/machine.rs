@@ -1,10 +1,10 @@
-//! Events and steps, which the four machines have in common.
+//! Types that the four machines have in common: events, steps and timers.
 
 use crate::client;
 use crate::server;
 use base::Transport;
 
-/// Whether the transport delivers reliably. Decides which timers run (RFC 3261 §17).
+/// Whether the transport delivers reliably. This decides which timers run (RFC 3261 §17).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TransportKind {
     /// UDP: requests and responses are retransmitted.
@@ -24,7 +24,7 @@ impl From<Transport> for TransportKind {
 pub enum TransactionKind {
     /// INVITE.
     Invite,
-    /// All other methods but ACK, which creates no transaction (RFC 3261 §17.1).
+    /// All other methods, except ACK, which creates no transaction (RFC 3261 §17.1).
     NonInvite,
 }
 
@@ -37,7 +37,7 @@ pub enum StatusClass {
     Provisional,
     /// 200 to 299.
     Success,
-    /// 300 to 699, but for 408.
+    /// 300 to 699, except 408.
     Failure,
     /// 408, which a server must not send to a non-INVITE (RFC 4320 §4.2).
     Timeout,
@@ -89,9 +89,9 @@ pub enum Timer {
     L,
     /// Ends the wait for further 2xx to an INVITE.
     M,
-    /// 200 ms without a response to an INVITE: a 100 is due (RFC 3261 §17.2.1).
+    /// Fires after 200 ms without a response to an INVITE: a 100 is due (RFC 3261 §17.2.1).
     TryingInvite,
-    /// The client's timer E has reached T2: a 100 is due, and allowed (RFC 4320 §4.1).
+    /// Fires when the client's timer E has reached T2: a 100 is then allowed and due (RFC 4320 §4.1).
     TryingNonInvite,
     /// Ends a cancelled INVITE (RFC 3261 §9.1).
     Cancel,
@@ -128,7 +128,8 @@ impl Timer {
     }
 }
 
-/// Event of a transaction. It holds no message, since live messages are bytes and simulated ones a few numbers.
+/// Event of a transaction. It contains no message, since live messages are bytes and simulated messages are a few
+/// numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TransactionEvent {
     /// Client: a matching response.
@@ -165,7 +166,7 @@ pub enum Send {
 /// News for the user of the transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tell {
-    /// None: the event is absorbed.
+    /// No news: the event is absorbed.
     Nothing,
     /// The message just received.
     Message,
@@ -186,7 +187,7 @@ pub enum Pace {
     Start,
     /// Restarts with twice its last value.
     Double,
-    /// Restarts with twice its last value, or T2 if that is less.
+    /// Restarts with twice its last value, or with T2 if T2 is less.
     DoubleToT2,
     /// Restarts with T2.
     T2,
@@ -199,7 +200,7 @@ pub enum Pace {
 pub enum Life {
     /// Unchanged.
     Keep,
-    /// Starts this timer in place of the last one.
+    /// Starts this timer in place of the present one.
     Set(Timer),
     /// Stops: the state lasts until an event.
     Clear,
@@ -221,7 +222,7 @@ pub struct MachineStep<S> {
 }
 
 impl<S> MachineStep<S> {
-    /// Goes to a state, without actions.
+    /// Makes a step to a state, without actions.
     pub(crate) const fn to(next: S) -> Self {
         Self { next, send: Send::Nothing, tell: Tell::Nothing, pace: Pace::Keep, life: Life::Keep }
     }
@@ -260,7 +261,7 @@ impl<S> MachineStep<S> {
     }
 }
 
-/// One of the four machines in one of its states: two bytes.
+/// One of the four machines in one of its states. The value takes two bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Machine {
     /// RFC 3261 §17.1.1.
@@ -274,7 +275,7 @@ pub enum Machine {
 }
 
 impl Machine {
-    /// Starts a client transaction: its user passes the request.
+    /// Starts a client transaction, to which the user passes the request.
     pub fn client(kind: TransactionKind, transport: TransportKind) -> MachineStep<Self> {
         match kind {
             TransactionKind::Invite => client::invite::start(transport).map(Self::ClientInvite),
@@ -282,7 +283,7 @@ impl Machine {
         }
     }
 
-    /// Starts a server transaction: its user has the request already.
+    /// Starts a server transaction, whose user already has the request.
     pub fn server(kind: TransactionKind) -> MachineStep<Self> {
         match kind {
             TransactionKind::Invite => server::invite::start().map(Self::ServerInvite),
@@ -315,7 +316,7 @@ impl Machine {
         }
     }
 
-    /// Whether it is a client's machine without any response so far.
+    /// Whether this is the machine of a client that has no response so far.
     pub fn is_unanswered(self) -> bool {
         matches!(
             self,
@@ -324,12 +325,12 @@ impl Machine {
         )
     }
 
-    /// Whether it has ended. RFC 3261 §17: it is destroyed at once then.
+    /// Whether the machine has ended. RFC 3261 §17: the transaction is then destroyed at once.
     pub fn is_terminated(self) -> bool {
         self == self.terminated()
     }
 
-    /// Whether its last message may have to be sent again or answered; if not, its memory is freed.
+    /// Whether the last message may be needed again, to send it once more or to answer it. If not, its memory is freed.
     pub fn keeps_message(self) -> bool {
         match self {
             Self::ClientInvite(state) => state.keeps_message(),

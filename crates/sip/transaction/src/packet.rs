@@ -13,9 +13,9 @@ use wire::Patch;
 pub struct Packet {
     /// The whole message.
     pub bytes: Bytes,
-    /// Flow that it leaves by.
+    /// Flow by which the message leaves.
     pub flow: Flow,
-    /// [`KeptMessage::repeats`] of a final response.
+    /// Most retransmissions of a final response by timer G.
     pub repeats: u8,
 }
 
@@ -31,7 +31,7 @@ impl Packet {
 pub enum Bytes {
     /// The bytes themselves.
     Whole(Box<[u8]>),
-    /// Shared bytes with edits, so that a forwarded request is in memory once.
+    /// Shared bytes with edits, so that a forwarded request is in memory only once.
     Edited(Arc<[u8]>, Patch),
 }
 

@@ -1,11 +1,11 @@
-//! Timers of all transactions. All have lengths of the profile, so queues suffice.
+//! Timers of all transactions. There are only a few different lengths, so a queue for each length is enough.
 
 use crate::machine::{Pace, Timer};
 use crate::timers::Timers;
 use base::{Instant, LaneTimer, TimerQueues};
 use core::time::Duration;
 
-/// Retransmission interval: T1 doubled that many times, or T2.
+/// Retransmission interval: T1 doubled this number of times, or T2.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Interval(u8);
 
@@ -17,15 +17,15 @@ impl Interval {
     const COUNT: usize = Self::T2.0 as usize + 1;
 }
 
-/// Number of timers that end a state. Their queues come first, so that ending precedes retransmission at the same
-/// instant.
+/// Number of timers that end a state. Their queues come first, so that at one instant the end of a state precedes a
+/// retransmission.
 const LIVES: usize = Timer::ALL.len();
 
 /// All timers of a layer, in one queue for each length.
 #[derive(Debug)]
 pub(crate) struct Queues {
     profile: Timers,
-    /// In nanoseconds, by queue.
+    /// Lengths of the timers in nanoseconds, by queue.
     lengths: [u64; LIVES + Interval::COUNT],
     /// Timers that cause a retransmission or news for the user.
     noticed: TimerQueues,
@@ -36,7 +36,7 @@ pub(crate) struct Queues {
 /// Timers that only end a transaction, by their queue.
 const UNNOTICED: [Timer; 6] = [Timer::D, Timer::I, Timer::J, Timer::K, Timer::L, Timer::M];
 
-/// Queue of each of these timers.
+/// Queue of each timer in [`UNNOTICED`].
 const LANE_OF: [Option<u8>; LIVES] = {
     let mut queues = [None; LIVES];
     let mut queue = 0;
@@ -52,7 +52,7 @@ const LANE_OF: [Option<u8>; LIVES] = {
 pub(crate) enum Purpose {
     /// Ends a state.
     Life(Timer),
-    /// Retransmits.
+    /// Retransmits a message.
     Resend,
 }
 
@@ -145,13 +145,13 @@ impl Queues {
         Some((timer, noticed(&timer)))
     }
 
-    /// Whether a timer of the second kind, which only ends transactions, may be due.
+    /// Whether a timer that only ends a transaction may be due.
     #[inline]
     pub(crate) fn unnoticed_is_due(&self, now: Instant) -> bool {
         self.unnoticed.deadline().is_some_and(|deadline| deadline <= now)
     }
 
-    /// Like [`pop`](Self::pop), among the timers that only end transactions.
+    /// Like [`pop`](Self::pop), but only for the timers that only end transactions.
     pub(crate) fn pop_unnoticed(
         &mut self,
         now: Instant,

@@ -23,11 +23,11 @@ impl Kept {
     const NONE: Self = Self(u32::MAX);
 }
 
-/// Messages kept for retransmission. Stored apart from the transactions, few of which keep a message for long.
+/// Messages kept for retransmission. They are stored separately, since few transactions keep a message for long.
 #[derive(Debug)]
 pub(crate) struct Messages<M> {
     kept: Slab<M>,
-    /// Memory that the messages hold beside their size, in bytes.
+    /// Memory that the messages take besides their own size, in bytes.
     memory: usize,
     /// Limit of `memory`.
     most: usize,
@@ -38,7 +38,7 @@ impl<M: KeptMessage> Messages<M> {
         self.kept.get(kept.0)
     }
 
-    /// Keeps this message in place of the last one, or none if the limit of memory is reached.
+    /// Keeps this message in place of the last one. If the limit of memory is reached, keeps neither.
     #[inline]
     pub(crate) fn keep(&mut self, kept: &mut Kept, message: M) {
         let memory = self.memory + message.memory();
@@ -68,7 +68,7 @@ impl<M: KeptMessage> Messages<M> {
 /// Deadline of a timer that does not run.
 pub(crate) const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
-/// One transaction, in little more than a cache line, because most live transactions only wait for their end.
+/// One transaction. It takes little more than a cache line, since most live transactions only wait for their end.
 #[derive(Debug)]
 pub(crate) struct Entry<T> {
     /// The key in two halves; a `u128` would be aligned to 16 bytes.
@@ -79,7 +79,7 @@ pub(crate) struct Entry<T> {
     generation: u32,
     pub(crate) machine: Machine,
     pub(crate) transport: TransportKind,
-    /// Timer that ends the state, if one runs.
+    /// Timer that ends the state, if such a timer runs.
     pub(crate) life: Timer,
     pub(crate) life_at: Instant,
     /// Time of the next retransmission, and the interval before it.
@@ -107,10 +107,10 @@ impl<T> Entry<T> {
     }
 }
 
-/// Capacity of a part of the index below which it is not shrunk.
+/// A part of the index with at most this capacity is not shrunk.
 const SHORT: usize = 64;
 
-/// Number of parts of the index. Each grows on its own, so growth moves a 256th of a large table at a time.
+/// Number of parts of the index. Each part grows separately, so a step of growth moves only a 256th of a large table.
 const PARTS: usize = 256;
 
 /// All transactions, found by place and by key.
@@ -120,7 +120,7 @@ pub(crate) struct Store<T, M> {
     messages: Messages<M>,
     /// Index of hashed keys.
     index: Box<[HashTable<u32>; PARTS]>,
-    /// Index of counted keys.
+    /// Index of keys that are consecutive numbers.
     counted: Counted,
     generation: u32,
 }
@@ -133,7 +133,7 @@ impl<T, M> Default for Store<T, M> {
     }
 }
 
-/// The key is already a hash: its low half selects the bucket, and one byte of this half the part.
+/// The key is already a hash. Its low half selects the bucket, and one byte of this half selects the part.
 fn hash_of(key: TransactionKey) -> u64 {
     key.0 as u64
 }
@@ -159,7 +159,7 @@ impl<T, M: KeptMessage> Store<T, M> {
         Some(Id { at, generation })
     }
 
-    /// Finds a transaction whose key differs by the method alone. The method is in the high half of a hashed key.
+    /// Finds a transaction whose key differs only in the method. The method is in the high half of a hashed key.
     pub(crate) fn find_other_method(&self, wanted: &ServerKey) -> Option<Id> {
         let [_, low] = wanted.key.halves();
         let part = &self.index[part_of(wanted.key)];
@@ -235,7 +235,7 @@ impl<T, M: KeptMessage> Store<T, M> {
             part.find_entry(hash_of(key), |&other| other == id.at)
                 .expect("a transaction is indexed as long as it lives")
                 .remove();
-            // Frees memory after a peak.
+            // Frees memory after a peak of transactions.
             if part.capacity() > SHORT && part.len() < part.capacity() / 8 {
                 let entries = &self.entries;
                 part.shrink_to(part.capacity() / 4, |&other| hash_of(entries[other].key()));
@@ -257,7 +257,7 @@ impl<T, M: KeptMessage> Store<T, M> {
         self.own_size() + self.messages.memory
     }
 
-    /// The part of it that does not depend on the length of messages.
+    /// Part of [`Self::memory`] that does not depend on the length of messages.
     fn own_size(&self) -> usize {
         self.len() * size_of::<Entry<T>>() + self.messages.kept.len() * size_of::<M>()
     }

@@ -3,17 +3,17 @@
 use crate::machine::Timer;
 use core::time::Duration;
 
-/// Timer values; an argument of the layer, never global.
+/// Timer values. They are an argument of the layer, never global.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timers {
-    /// Estimate of the round-trip time: interval before the first retransmission.
+    /// Estimate of the round-trip time; also the interval before the first retransmission.
     pub t1: Duration,
     /// Longest interval between retransmissions of a non-INVITE request or of a response to INVITE.
     pub t2: Duration,
     /// Longest time that a message stays in the network.
     pub t4: Duration,
-    /// Shortest time for which a client keeps the ACK to a failure for retransmission over an unreliable transport
-    /// (timer D).
+    /// Minimum of timer D. Over an unreliable transport, a client keeps the ACK to a failure for at least this time, to
+    /// send it again.
     pub d_min: Duration,
     /// Time without any response after which an INVITE gets a 100.
     pub trying: Duration,
@@ -49,7 +49,8 @@ impl Timers {
             | Timer::M
             | Timer::Cancel
             | Timer::Expire => self.t1 * 64,
-            // [17.1.1.2-19] The peer's T1 is unknown, so there is an absolute minimum; ours applies if it is longer.
+            // [17.1.1.2-19] The peer's T1 is unknown, so there is an absolute minimum. 64 times our own T1 applies if
+            // it is longer.
             Timer::D => self.d_min.max(self.t1 * 64),
             // [17.1.2.2-13]
             Timer::I | Timer::K => self.t4,

@@ -71,10 +71,10 @@ fn responses_match_by_branch_and_method() {
     let own = keys().client(b"z9hG4bKkjshdyff", Method::Invite, b"");
     let key = |text: &str| keys().response(&scan(&response_to(text, 200)).unwrap());
     assert_eq!(key(INVITE), Some(own));
-    assert_eq!(key(&INVITE.replace("bKkjshdyff", "bkKJSHDYFF")), Some(own), "in any case");
+    assert_eq!(key(&INVITE.replace("bKkjshdyff", "bkKJSHDYFF")), Some(own), "branches compare in any case");
     assert_ne!(key(&INVITE.replace("kjshdyff", "other")), Some(own));
     assert_ne!(key(&as_method(INVITE, "CANCEL")), Some(own));
-    assert_eq!(key(OLD_INVITE), None, "every branch of ours is there");
+    assert_eq!(key(OLD_INVITE), None, "a response without a branch is not ours");
     // Methods unknown to the crate are distinguished by their text.
     let other = |name: &[u8]| keys().client(b"z9hG4bKa", Method::Other, name);
     assert_ne!(other(b"FOO"), other(b"BAR"));
@@ -103,7 +103,7 @@ fn requests_match_by_branch_sent_by_and_method() {
 }
 
 #[test]
-fn requests_of_rfc_2543_match_by_what_they_have() {
+fn requests_of_rfc_2543_match_by_their_header_fields() {
     // [17.2.3-4]
     let bare = OLD_INVITE.replace(":5060", ":5060;branch=z9hG4bK");
     for text in [OLD_INVITE, &bare, &OLD_INVITE.replace(":5060", ":5060;branch=1")] {
@@ -190,7 +190,7 @@ fn a_cancel_finds_requests_of_other_methods() {
             let layer = answered(&as_method(text, method), 200);
             let cancel = as_method(text, "CANCEL");
             let about = |cancel: &str| keys().cancelled(&message(cancel.as_bytes()));
-            assert!(layer.find(&about(&cancel)).is_none(), "{method} is no INVITE");
+            assert!(layer.find(&about(&cancel)).is_none(), "{method} is not an INVITE");
             assert!(layer.find_other_method(&about(&cancel)).is_some(), "{method}");
             for other in [cancel.replace("192.0.2.1", "192.0.2.7"), cancel.replace("kjshdyff", "x")] {
                 let differs = other != cancel;

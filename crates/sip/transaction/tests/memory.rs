@@ -9,8 +9,8 @@ use wire::Method;
 
 /// Resident bytes of this process.
 fn resident() -> usize {
-    let pages = std::fs::read_to_string("/proc/self/statm").expect("Linux tells the memory of a process");
-    pages.split(' ').nth(1).expect("a second number").parse::<usize>().expect("pages") * 4096
+    let pages = std::fs::read_to_string("/proc/self/statm").expect("Linux has /proc/self/statm");
+    pages.split(' ').nth(1).expect("statm has a second number").parse::<usize>().expect("pages") * 4096
 }
 
 #[test]

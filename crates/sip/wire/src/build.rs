@@ -1,4 +1,4 @@
-//! Builders of whole messages, header field by header field: for agents and probes.
+//! Builders that write whole messages header field by header field, for agents and probes.
 
 use std::fmt;
 use std::io::Write as _;
@@ -36,7 +36,7 @@ fn push_body(body: &[u8], out: &mut Vec<u8>) {
 
 /// Builder that appends a request to a buffer; complete only after [`finish`](Self::finish).
 ///
-/// Header fields are written in the order of the calls; the caller gives all of them but Content-Length.
+/// Header fields are written in the order of the calls. The caller gives all of them except Content-Length.
 #[must_use = "a request ends with finish()"]
 pub struct RequestBuilder<'o> {
     out: &'o mut Vec<u8>,
@@ -81,8 +81,8 @@ impl<'o> ResponseBuilder<'o> {
     /// Vias, From, To, Call-ID and CSeq. The topmost Via is marked with the `source` of the request (RFC 3261 §18.2.1,
     /// RFC 3581 §4).
     ///
-    /// `to_tag` is added to a To without tag, except in a 100. A faulty request can be answered, too: the first
-    /// occurrence of each field is copied if there is one.
+    /// `to_tag` is added to a To without tag, except in a 100. A faulty request can also be answered: of each field the
+    /// first occurrence is copied, if there is one.
     pub fn reply(
         out: &'o mut Vec<u8>,
         request: &Message<'_>,
@@ -117,7 +117,7 @@ impl<'o> ResponseBuilder<'o> {
         if let Some((value, _)) = fields.cseq {
             push_header("CSeq", value.of(bytes), out);
         }
-        // RFC 3261 §8.2.6.1: a 100 carries the request's Timestamp.
+        // RFC 3261 §8.2.6.1: a 100 contains the request's Timestamp.
         if status == 100
             && let Some(value) = request.header("Timestamp")
         {
@@ -152,8 +152,8 @@ impl<'o> ResponseBuilder<'o> {
     }
 }
 
-/// Copies all Via lines unchanged but for the mark in the topmost one, so the response grows by the mark alone. Compact
-/// names stay compact for the same reason.
+/// Copies all Via lines unchanged, except for the mark in the topmost Via. So the response is longer only by the mark.
+/// Compact names stay compact for the same reason.
 fn push_vias(request: &Message<'_>, source: SocketAddr, out: &mut Vec<u8>) {
     let bytes = request.bytes;
     let mut pieces = target::mark(&request.top_via, source);
@@ -162,7 +162,7 @@ fn push_vias(request: &Message<'_>, source: SocketAddr, out: &mut Vec<u8>) {
         out.push(b':');
         let value = line.value;
         let mut done = value.start as usize;
-        // Only the first line has pieces.
+        // Only the first line has pieces to replace.
         for (at, text) in pieces.drain(..) {
             push_unfolded(&bytes[done..at.start as usize], out);
             out.extend_from_slice(&text);

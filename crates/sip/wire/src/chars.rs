@@ -1,17 +1,17 @@
-//! Byte classes of the grammar (RFC 3261 §25.1), one table look-up a byte.
+//! Byte classes of the grammar (RFC 3261 §25.1), with one table look-up for each byte.
 
 /// `token`.
 pub(crate) const TOKEN: u8 = 1;
-/// Linear white space as it stands in a folded value: SP, HTAB and the CR LF of a fold.
+/// Linear white space of a folded value: SP, HTAB and the CR LF of a fold.
 pub(crate) const LWS: u8 = 2;
-/// Value of a header parameter: any bytes but separators. Wider than `gen-value`, because branches with `=` or `@` are
-/// common and the text is only compared or copied.
+/// Value of a header parameter: any bytes except separators. It allows more than `gen-value`, because branches with `=`
+/// or `@` are common, and the text is only compared or copied.
 pub(crate) const VALUE: u8 = 4;
-/// `userinfo` of a SIP URI but for `%`. `#` is added: phones send it unescaped in feature codes.
+/// `userinfo` of a SIP URI, except `%`. `#` is added, since phones send it unescaped in feature codes.
 pub(crate) const USER: u8 = 8;
-/// `uri-parameters` of a SIP URI, with their separators, but for `%`.
+/// `uri-parameters` of a SIP URI with their separators, except `%`.
 pub(crate) const PARAM: u8 = 16;
-/// `uric` of any URI (RFC 2396) with the brackets of RFC 2732, but for `%`.
+/// `uric` of any URI (RFC 2396) with the brackets of RFC 2732, except `%`.
 pub(crate) const URIC: u8 = 32;
 /// `hostname`, and `_`, which occurs in names of container networks.
 pub(crate) const HOST: u8 = 64;
@@ -40,7 +40,7 @@ const fn build() -> [u8; 256] {
     }
     t = add(t, b"-.!%*_+`'~", TOKEN);
     t = add(t, b" \t\r\n", LWS);
-    // `unreserved` (its `mark`) may stand in every part of a URI.
+    // `unreserved` (here its `mark`) may occur in every part of a URI.
     t = add(t, b"-_.!~*'()", USER | PARAM | URIC);
     t = add(t, b":&=+$,;?/#", USER);
     t = add(t, b"[]/:&+$;=", PARAM);
@@ -79,7 +79,8 @@ pub(crate) fn all_or_escaped(text: &[u8], class: u8) -> bool {
     true
 }
 
-/// Reads decimal digits as a number; `None` if there are none, other characters, or a number above `max`.
+/// Reads decimal digits as a number. `None` if there are no digits, if there are other characters, or if the number is
+/// above `max`.
 pub(crate) fn number(digits: &[u8], max: u32) -> Option<u32> {
     if digits.is_empty() {
         return None;
@@ -90,7 +91,7 @@ pub(crate) fn number(digits: &[u8], max: u32) -> Option<u32> {
             return None;
         }
         n = n * 10 + u64::from(d - b'0');
-        // Checked at each digit: any number of leading zeros is legal, other long numbers overflow.
+        // The check follows each digit: any number of leading zeros is legal, but other long numbers would overflow.
         if n > u64::from(max) {
             return None;
         }

@@ -1,8 +1,8 @@
-//! Division of a byte stream into messages: TCP, TLS (RFC 3261 §18.3, §7.5; RFC 5626 §3.5.1).
+//! Division of a byte stream (TCP, TLS) into messages (RFC 3261 §18.3, §7.5; RFC 5626 §3.5.1).
 //!
 //! - [`Framer`] keeps incomplete bytes and returns whole messages, pings and pongs.
 //! - [`HeaderSearch`] finds the end of one header, for readers that do not keep bodies.
-//! - [`begins_message`] checks a first line alone.
+//! - [`begins_message`] checks only a first line.
 
 use crate::Span;
 use crate::header::{Name, content_length};
@@ -14,15 +14,14 @@ use core::fmt;
 /// never ends its header would fill the memory.
 pub const HEADER_MAX: usize = 32 << 10;
 
-/// Bytes of an unfinished first line that are checked at most, so that a line that arrives byte by byte costs linear
-/// time.
+/// Most bytes of an unfinished first line that are checked. So a line that arrives byte by byte takes linear time.
 const BEGINNING: usize = 16;
 
-/// Reason why a stream cannot be divided into messages any further. The connection has to be closed, since the start of
-/// the next message is unknown.
+/// Reason why the further bytes of a stream cannot be divided into messages. The connection has to be closed, since the
+/// start of the next message is unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FramingFault {
-    /// The bytes do not begin like a SIP message.
+    /// The bytes do not start as a SIP message starts.
     NotSip,
     /// The first line ends with LF alone.
     LineEnd,
@@ -35,7 +34,7 @@ pub enum FramingFault {
         /// The limit.
         longest: usize,
     },
-    /// No Content-Length, so the end of the message in a stream is unknown (RFC 3261 §18.3, §20.14).
+    /// There is no Content-Length, so the end of the message in the stream is unknown (RFC 3261 §18.3, §20.14).
     MissingContentLength,
     /// A Content-Length that is not a number.
     MalformedContentLength,
@@ -91,26 +90,27 @@ pub enum Framed<'a> {
     Pong,
 }
 
-/// Divides the bytes of a stream into messages, in time linear in the bytes, however they are split into reads.
+/// Divides the bytes of a stream into messages. The time is linear in the number of bytes, whatever pieces the reads
+/// return.
 ///
 /// - [`take`](Self::take) the bytes that were read, then call [`next`](Self::next) until it returns `None` or a fault.
 /// - [`is_within_message`](Self::is_within_message), [`held`](Self::held): for time-outs and for memory accounting.
 ///
-/// The sequence of [`Framed`] does not depend on the reads. So a CRLF is a [`Framed::Pong`] only once the next byte is
-/// there: until then it may be the first half of a ping.
+/// The sequence of [`Framed`] items does not depend on the pieces. So a CRLF becomes a [`Framed::Pong`] only when the
+/// next byte has arrived: until then the CRLF may be the first half of a ping.
 #[derive(Clone, Debug)]
 pub struct Framer {
-    /// Bytes taken, of which those before `start` were returned already.
+    /// Bytes received. The bytes before `start` have already been returned.
     buffer: Vec<u8>,
     start: usize,
     search: HeaderSearch,
-    /// Length of the message at `start`, once its header is complete.
+    /// Length of the message at `start`, if its header is complete.
     whole: Option<usize>,
     longest: usize,
 }
 
 impl Framer {
-    /// Makes a framer for a new stream; `longest`: the longest message in bytes, header and body.
+    /// Makes a framer for a new stream. `longest` is the limit for the length of a message in bytes, header and body.
     pub fn new(longest: usize) -> Self {
         Self { buffer: Vec::new(), start: 0, search: HeaderSearch::default(), whole: None, longest }
     }
@@ -120,9 +120,10 @@ impl Framer {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Returns the next message, ping or pong. `None`: more bytes are needed.
+    /// Returns the next message, ping or pong. `None` if more bytes are needed.
     ///
-    /// # Errors If the stream cannot be divided any further. Every later call returns the same fault.
+    /// # Errors
+    /// If the further stream cannot be divided into messages. Every later call returns the same fault.
     #[expect(clippy::should_implement_trait, reason = "lends bytes of its own, which an iterator cannot")]
     pub fn next(&mut self) -> Result<Option<Framed<'_>>, FramingFault> {
         let framed = match &self.buffer[self.start..] {
@@ -145,7 +146,7 @@ impl Framer {
         Ok(Some(framed.0))
     }
 
-    /// Length of the message at `start`. `None`: it is incomplete.
+    /// Length of the message at `start`. `None` if its header is incomplete.
     fn message(&mut self) -> Result<Option<usize>, FramingFault> {
         let rest = &self.buffer[self.start..];
         if self.whole.is_none()
@@ -159,8 +160,8 @@ impl Framer {
         Ok(self.whole.filter(|length| *length <= rest.len()))
     }
 
-    /// Frees the memory of returned items. The bytes moved all came with the last read, which completed the message
-    /// before them, so the time stays linear.
+    /// Frees the memory of returned items. All bytes that are moved came with the last read, since this read completed
+    /// the message before them. So the total time stays linear.
     fn compact(&mut self) {
         if self.start == self.buffer.len() {
             self.buffer = Vec::new();
@@ -184,9 +185,9 @@ impl Framer {
 /// Header of a message in a stream, as [`HeaderSearch`] finds it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FoundHeader {
-    /// Length in bytes with the empty line: the offset of the body.
+    /// Length in bytes, including the empty line. This is the offset of the body.
     pub end: usize,
-    /// Length of the body. `None`: the header has no Content-Length.
+    /// Length of the body. `None` if the header has no Content-Length.
     pub content_length: Option<u32>,
 }
 
@@ -196,18 +197,20 @@ pub struct HeaderSearch {
     /// Number of leading bytes that contain no end of the header.
     searched: usize,
     /// Whether the first line is complete and a start line of SIP.
-    has_begun: bool,
+    has_start_line: bool,
 }
 
 impl HeaderSearch {
-    /// Finds the header at the start of `bytes`, which are all bytes of the message so far. `None`: it is incomplete.
+    /// Finds the header at the start of `bytes`, which are all bytes of the message so far. `None` if the header is
+    /// incomplete.
     ///
-    /// # Errors If the bytes do not begin like a message, the header has no end, or its Content-Length is faulty or
-    /// ambiguous.
+    /// # Errors
+    /// If the bytes do not start like a message, if the header has no end within the limit, or if its Content-Length is
+    /// faulty or ambiguous.
     pub fn find(&mut self, bytes: &[u8]) -> Result<Option<FoundHeader>, FramingFault> {
         let bytes = &bytes[..bytes.len().min(HEADER_MAX)];
-        if !self.has_begun {
-            self.has_begun = has_begun(bytes, self.searched)?;
+        if !self.has_start_line {
+            self.has_start_line = check_first_line(bytes, self.searched)?;
         }
         // Header lines are few and short: `memchr` finds line ends, and the last four bytes are compared.
         let line_ends = memchr::memchr_iter(b'\n', &bytes[self.searched..]).map(|at| self.searched + at + 1);
@@ -226,8 +229,9 @@ impl HeaderSearch {
     }
 }
 
-/// Whether the first line is complete. An incomplete one is checked as far as it goes. It has no end before `searched`.
-fn has_begun(bytes: &[u8], searched: usize) -> Result<bool, FramingFault> {
+/// Whether the first line is complete. Of an incomplete line, the present bytes are checked. The first line has no end
+/// before `searched`.
+fn check_first_line(bytes: &[u8], searched: usize) -> Result<bool, FramingFault> {
     let Some(end) = memchr::memchr(b'\n', &bytes[searched..]) else {
         let may_begin = start::may_begin(&bytes[..bytes.len().min(BEGINNING)]);
         return if may_begin { Ok(false) } else { Err(FramingFault::NotSip) };
@@ -254,7 +258,7 @@ pub fn content_lengths(header: &[u8]) -> impl Iterator<Item = Span> {
     Lines::new(header, fields as u32).named(Name::ContentLength).map(|line| line.trimmed(header))
 }
 
-/// The number that all Content-Lengths of the header agree on.
+/// The number in all Content-Lengths of the header, which must be equal.
 fn content_length(header: &[u8]) -> Result<Option<u32>, FramingFault> {
     let mut found = None;
     for value in content_lengths(header) {

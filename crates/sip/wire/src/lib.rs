@@ -2,17 +2,17 @@
 //!
 //! [`scan`] reads a datagram once, lazily: it finds and checks the header fields that forwarding needs, and skips the
 //! others. [`Edits`] collects changes as splices and renders them in one copy. [`Framer`] divides a byte stream into
-//! messages; it alone keeps state, the bytes of an incomplete message. [`mod@proxy_header`] reads the PROXY header that
-//! a load balancer sends first. [`write_response`] and [`build`] write messages of our own. Nothing here opens a socket
-//! or reads a clock.
+//! messages. It is the only type with state: the bytes of an incomplete message. [`mod@proxy_header`] reads the PROXY
+//! header that a load balancer sends first. [`write_response`] and [`build`] write new messages. Nothing here opens a
+//! socket or reads a clock.
 //!
 //! # Leniency
-//! Accepted as RFC 3261 §7 and §25 have it: compact and case-insensitive names, white space before the colon, folds,
-//! comma lists, quoted strings, escapes. Beyond the grammar: `_` in host names, `#` in user parts, unquoted display
-//! names in other alphabets, any opaque parameter value, two equal tags. Refused although some elements accept it: line
-//! ends other than CRLF, and repeated single-value fields, since two elements that read these differently would see
-//! different messages. A response cannot be rejected with an error, so in it equal repeated fields are accepted, and
-//! any fault of From and To.
+//! Accepted as RFC 3261 §7 and §25 specify: compact and case-insensitive names, white space before the colon, folds,
+//! comma lists, quoted strings, escapes. Accepted beyond the grammar: `_` in host names, `#` in user parts, unquoted
+//! display names in other alphabets, any opaque parameter value, two equal tags. Refused although some elements accept
+//! it: line ends other than CRLF, and repeated single-value fields. Two elements that read such a message differently
+//! would see different messages. A response cannot be rejected with an error. So in a response, repeated fields are
+//! accepted if they are equal, and so is any fault of From and To.
 
 #![forbid(unsafe_code)]
 

@@ -71,8 +71,8 @@ pub(crate) struct End {
 /// Finds the end of the physical line that contains `from`.
 ///
 /// Only CRLF ends a line (RFC 3261 §7). A bare LF counts as a line end too, so that the sender gets an error response.
-/// Such a header is never forwarded, since elements that read it differently would see different headers. For the same
-/// reason a bare CR, which ends nothing, makes the line not strict.
+/// A header with a bare LF is never forwarded, since elements that read it differently would see different headers. A
+/// bare CR does not end a line, but makes the line not strict, for the same reason.
 #[inline]
 pub(crate) fn physical_end(bytes: &[u8], from: usize) -> Option<End> {
     let mut at = from;

@@ -1,19 +1,19 @@
-//! Partial reading of a datagram, to decide in which order messages are handled.
+//! Partial reading of a datagram, used to decide in which order messages are handled.
 
 use crate::header::name::Name;
 use crate::line::{self, Next};
 use crate::{Method, message};
 
-/// Result of a partial reading of a datagram. It is a hint: only [`crate::scan()`] checks a message.
+/// Result of the partial reading of a datagram. It is only a hint: [`crate::scan()`] checks the message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Peek<'a> {
-    /// Begins like a response.
+    /// The datagram starts like a response.
     Response,
-    /// Begins like a request.
+    /// The datagram starts like a request.
     Request {
         /// The method.
         method: Method,
-        /// Text in the place of the Request-URI.
+        /// Text at the place of the Request-URI.
         uri: &'a [u8],
         /// Whether the first To has a tag.
         has_to_tag: bool,
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_shows_its_method_and_whether_it_is_of_a_dialog() {
+    fn a_request_shows_its_method_and_whether_it_is_within_a_dialog() {
         let (method, uri, has_to_tag) =
             request("\r\nINVITE urn:service:sos SIP/2.0\r\nVia: x\r\nTo: <sip:a;tag=b@c>\r\n\r\n");
         assert_eq!((method, uri, has_to_tag), (Method::Invite, &b"urn:service:sos"[..], false));
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_no_reason_to_panic() {
+    fn no_datagram_makes_peek_panic() {
         assert_eq!(Peek::at(b"sip/2.0 200 OK\r\n"), Peek::Response);
         for text in ["", "\r\n\r\n", "x", "INVITE", "INVITE \r\nTo", "INVITE a b\r\nTo:\r\n\r\n"] {
             assert_eq!(Peek::at(text.as_bytes()), Peek::Other, "{text:?}");
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_priority_is_found_wherever_it_stands() {
+    fn a_resource_priority_is_found_in_any_header_line() {
         let of = |text: &'static str| Peek::resource_priority(text.as_bytes());
         assert_eq!(
             of("INVITE a SIP/2.0\r\nVia: x\r\nresource-priority : ets.0, q735.1\r\n\r\n"),

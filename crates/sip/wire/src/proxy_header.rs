@@ -1,8 +1,9 @@
-//! Header of the PROXY protocol, versions 1 and 2 (`doc/proxy-protocol.txt` of `HAProxy`). A load balancer before us
-//! sends it at the start of a connection to name the client. The sections cited are of this document.
+//! Header of the PROXY protocol, versions 1 and 2 (`doc/proxy-protocol.txt` of `HAProxy`). A load balancer in front of
+//! this process sends the header at the start of a connection, to name the client. Section numbers refer to this
+//! document.
 //!
-//! The caller must expect a header from a trusted sender, and only from one: this module does not guess whether there
-//! is a header (section 2).
+//! The caller must expect a header from each trusted sender, and from no other sender. This module does not guess
+//! whether there is a header (section 2).
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -11,9 +12,9 @@ use core::str::FromStr;
 /// Longest line of version 1 with its CRLF (section 2.1).
 pub const V1_MAX: usize = 107;
 
-/// Longest header of version 2. Addresses take 36 bytes at most; the rest is room for fields that are skipped, such as
-/// names of certificates. A sender must fit the header into one segment (section 2.2), and every host accepts segments
-/// of 536 bytes (RFC 9293 §3.7.1).
+/// Longest header of version 2. Addresses take at most 36 bytes. The other bytes are room for fields that are skipped,
+/// such as names of certificates. A sender must fit the header into one segment (section 2.2), and every host accepts
+/// segments of 536 bytes (RFC 9293 §3.7.1).
 pub const V2_MAX: usize = 536;
 
 const V1_PREFIX: &[u8] = b"PROXY ";
@@ -28,11 +29,11 @@ pub enum Read {
     More,
     /// A complete header.
     Whole {
-        /// Length in bytes; the bytes after it are the client's.
+        /// Length in bytes. The bytes after the header come from the client.
         length: usize,
-        /// Ends of the client's connection. `None`: the connection is the load balancer's own (LOCAL), or the header
-        /// names no addresses (UNKNOWN, UNSPEC, datagrams, Unix sockets). The addresses of the connection are then
-        /// used.
+        /// Ends of the client's connection. `None` if the load balancer itself uses the connection (LOCAL), or if the
+        /// header names no addresses (UNKNOWN, UNSPEC, datagrams, Unix sockets). Then the addresses of the present
+        /// connection are used.
         ends: Option<ConnectionEnds>,
     },
 }
@@ -42,16 +43,16 @@ pub enum Read {
 pub struct ConnectionEnds {
     /// Address of the client.
     pub source: SocketAddr,
-    /// Address that the client connected to.
+    /// Address to which the client connected.
     pub destination: SocketAddr,
 }
 
 /// Reason to close the connection (section 2: a header that violates the specification).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProxyHeaderError {
-    /// The bytes begin like a header of neither version.
+    /// The bytes do not start like a header of version 1 or 2.
     Missing,
-    /// Longer than [`V1_MAX`] or [`V2_MAX`].
+    /// The header is longer than [`V1_MAX`] or [`V2_MAX`].
     TooLong,
     /// Malformed header; the text names the problem.
     Malformed(&'static str),
@@ -76,7 +77,7 @@ impl fmt::Display for ProxyHeaderError {
                 f,
                 "the PROXY header is longer than {V1_MAX} bytes in version 1, or {V2_MAX} in version 2"
             ),
-            Self::Malformed(what) => write!(f, "malformed PROXY header: {what}"),
+            Self::Malformed(problem) => write!(f, "malformed PROXY header: {problem}"),
         }
     }
 }
@@ -85,7 +86,8 @@ impl core::error::Error for ProxyHeaderError {}
 
 /// Reads the header at the start of a connection; `bytes` are all bytes received so far.
 ///
-/// # Errors As soon as the bytes cannot become a header.
+/// # Errors
+/// As soon as the bytes cannot be the start of a header.
 pub fn read(bytes: &[u8]) -> Result<Read, ProxyHeaderError> {
     let begins = |with: &[u8]| bytes.iter().zip(with).all(|(byte, expected)| byte == expected);
     if begins(V2_SIGNATURE) {
@@ -117,7 +119,7 @@ fn v1_ends(text: &[u8]) -> Result<Option<ConnectionEnds>, ProxyHeaderError> {
     let address: fn(&str) -> Option<IpAddr> = match word() {
         "TCP4" => |text| Ipv4Addr::from_str(text).ok().map(IpAddr::V4),
         "TCP6" => |text| Ipv6Addr::from_str(text).ok().map(IpAddr::V6),
-        // The rest must be ignored.
+        // The rest of the line must be ignored.
         "UNKNOWN" => return Ok(None),
         _ => return Err(ProxyHeaderError::Malformed("neither TCP4 nor TCP6 nor UNKNOWN")),
     };
@@ -128,7 +130,7 @@ fn v1_ends(text: &[u8]) -> Result<Option<ConnectionEnds>, ProxyHeaderError> {
     let end = |ip, number| Some(SocketAddr::new(address(ip)?, port(number)?));
     match (end(source, source_port), end(destination, destination_port)) {
         (Some(source), Some(destination)) => Ok(Some(ConnectionEnds { source, destination })),
-        _ => Err(ProxyHeaderError::Malformed("an address or port is not one")),
+        _ => Err(ProxyHeaderError::Malformed("an address or a port cannot be read")),
     }
 }
 
@@ -138,7 +140,7 @@ fn port(text: &str) -> Option<u16> {
     text.parse().ok().filter(|_| is_plain)
 }
 
-/// Section 2.2: sixteen bytes, and as many more as their last two say.
+/// Section 2.2: sixteen bytes, whose last two give the number of further bytes.
 fn read_v2(bytes: &[u8]) -> Result<Read, ProxyHeaderError> {
     let is_local = match bytes.get(12) {
         None => return Ok(Read::More),
@@ -152,7 +154,7 @@ fn read_v2(bytes: &[u8]) -> Result<Read, ProxyHeaderError> {
         return Err(ProxyHeaderError::TooLong);
     }
     let Some(block) = bytes.get(V2_FIXED..length) else { return Ok(Read::More) };
-    // With LOCAL the family is ignored, too.
+    // With LOCAL the family is ignored as well.
     let ends = if is_local { None } else { v2_ends(kind, block)? };
     Ok(Read::Whole { length, ends })
 }
@@ -218,7 +220,7 @@ mod tests {
     }
 
     proptest! {
-        /// For any bytes after the header, and with the header cut at any byte.
+        /// This holds for any bytes after the header, and for a header that is cut at any byte.
         #[test]
         fn both_versions_give_the_ends_at_their_last_byte(
             ends in ends_of_one_family(),
@@ -250,12 +252,12 @@ mod tests {
     }
 
     #[test]
-    fn without_addresses_those_of_the_connection_count() {
+    fn headers_without_addresses_give_no_ends() {
         for line in ["UNKNOWN", "UNKNOWN ", "UNKNOWN ffff::1 ffff::2 65535 x"] {
             let length = "PROXY ".len() + line.len() + 2;
             assert_eq!(read_line(line), Ok(Read::Whole { length, ends: None }), "{line}");
         }
-        // LOCAL with any family and any block; PROXY with a family that is not supported.
+        // The cases are LOCAL with any family and any block, and PROXY with a family that is not supported.
         for (command, kind, block) in
             [(0x20, 0x00, 0), (0x20, 0xff, 9), (0x21, 0x00, 5), (0x21, 0x31, 216), (0x21, 0x12, 12)]
         {
@@ -265,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_by_the_letter() {
+    fn a_version_1_line_is_read_strictly() {
         for line in [
             "TCP4 1.2.3.4 1.2.3.5 1",
             "TCP4 1.2.3.4 1.2.3.5 1 2 ",
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_header_is_known_at_its_first_byte() {
+    fn a_wrong_first_byte_is_refused_at_once() {
         for bytes in
             [&b"INVITE sip:b@x SIP/2.0\r\n"[..], b"\x16\x03\x01", b"PROXY\t", b"proxy ", b"\r\n\r\nI"]
         {

@@ -5,7 +5,8 @@ use crate::header::route::{self, RouteValue};
 use crate::{Message, Span, chars};
 
 impl<'a> Message<'a> {
-    /// All values of all Contact fields, first to last. After an error the rest of the field is skipped.
+    /// All values of all Contact fields, from first to last. After an error, further values of the same field are
+    /// skipped.
     pub fn contacts(&self) -> impl Iterator<Item = Result<ContactValue<'a>, BadContact>> + use<'a> {
         self.values("Contact", contact::parse)
     }
@@ -41,7 +42,7 @@ impl<'a> Message<'a> {
             .filter(|tag| !tag.is_empty())
     }
 
-    /// Values of the comma lists called `name`, each read by `read` from its line. An empty field holds no value.
+    /// Values of the comma lists called `name`, each read by `read` from its line. An empty field has no value.
     fn values<T, E, R>(
         &self,
         name: &'static str,
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_told() {
+    fn malformed_contacts_and_expires_are_reported() {
         let text = REGISTER
             .replace("<sip:p2;lr>", "sip:p2")
             .replace("q=0.5", "q=5")

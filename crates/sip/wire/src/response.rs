@@ -1,4 +1,4 @@
-//! Responses of an element's own.
+//! Responses that an element itself generates.
 
 use std::net::SocketAddr;
 
@@ -8,8 +8,8 @@ use crate::message::Message;
 /// Appends a response without body to the request `m`, which came from `source` (RFC 3261 §8.2.6).
 ///
 /// `to_tag` is used if the request has no To tag and `status` is not 100. A stateless element must use the same tag for
-/// each retransmission (§8.2.7). `extra` holds further header fields, name and value. The caller must not answer an
-/// ACK.
+/// each retransmission (§8.2.7). `extra` are further header fields, each with name and value. The caller must not
+/// answer an ACK.
 pub fn write_response(
     m: &Message<'_>,
     source: SocketAddr,

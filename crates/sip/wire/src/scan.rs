@@ -68,7 +68,8 @@ impl Fault {
 ///
 /// A request that must not be forwarded but can be answered is `Ok`, with [`Message::fault`] set.
 ///
-/// # Errors If the message can neither be forwarded nor answered. This includes every malformed response.
+/// # Errors
+/// If the message can neither be forwarded nor answered. This includes every malformed response.
 pub fn scan(datagram: &[u8]) -> Result<Message<'_>, Discard> {
     if datagram.is_empty() {
         return Err(Discard::Empty);
@@ -166,8 +167,8 @@ impl Scanner<'_> {
         match line.field {
             Name::Other => {}
             Name::Via => self.via(line)?,
-            Name::From => self.party(line, true),
-            Name::To => self.party(line, false),
+            Name::From => self.read_from_or_to(line, true),
+            Name::To => self.read_from_or_to(line, false),
             Name::CallId => self.call_id(line),
             Name::CSeq => self.cseq(line),
             Name::MaxBreadth => self.max_breadth(line),
@@ -202,9 +203,10 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// A response is forwarded by its Vias, and only the client reads its From and To. So faults of these are left to
-    /// the client (RFC 3261 §16.3 step 1; §16.7 gives no reason to be stricter). The first field counts here.
-    fn party(&mut self, line: &Line, from: bool) {
+    /// A response is forwarded by its Vias, and only the client reads its From and To. So faults of these two fields
+    /// are left to the client (RFC 3261 §16.3 step 1; §16.7 gives no reason to be stricter). In a response, the first
+    /// From and the first To are used.
+    fn read_from_or_to(&mut self, line: &Line, from: bool) {
         let value = line.trimmed(self.bytes);
         let tag = name_addr::tag(self.bytes, value);
         let (slot, twice, malformed) = if from {
@@ -278,7 +280,8 @@ impl Scanner<'_> {
     }
 
     /// Handles the repetition of a field that must occur once. A request is refused even if both values agree, and its
-    /// sender gets an error response. A dropped response would be missed, so a response passes if both values agree.
+    /// sender gets an error response. A response passes if both values agree, since the client would miss a dropped
+    /// response.
     fn repeats(&mut self, same: bool, twice: &'static str) {
         if self.is_request || !same {
             self.fail(Fault::bad(twice));

@@ -3,20 +3,20 @@
 use crate::message::Message;
 use crate::{Span, chars};
 
-/// Seconds before the parameters, and their position.
+/// Returns the number of seconds, which comes before the parameters, and its position.
 fn seconds(value: &[u8]) -> Option<(u32, Span)> {
     let digits = value.iter().position(|b| !b.is_ascii_digit()).unwrap_or(value.len());
     Some((chars::number(&value[..digits], u32::MAX)?, Span::new(0, digits)))
 }
 
 impl<'a> Message<'a> {
-    /// Seconds of Session-Expires, and the bytes that hold them; `None` if absent, or not a number of 32 bits.
+    /// Seconds of Session-Expires, and the bytes of this number; `None` if absent, or not a number of 32 bits.
     pub fn session_expires(&self) -> Option<(u32, &'a [u8])> {
         let value = self.header("Session-Expires")?;
         seconds(value).map(|(seconds, digits)| (seconds, digits.of(value)))
     }
 
-    /// Seconds of Min-SE, and the bytes that hold them; `None` if absent, or not a number of 32 bits.
+    /// Seconds of Min-SE, and the bytes of this number; `None` if absent, or not a number of 32 bits.
     pub fn min_se(&self) -> Option<(u32, &'a [u8])> {
         let value = self.header("Min-SE")?;
         seconds(value).map(|(seconds, digits)| (seconds, digits.of(value)))

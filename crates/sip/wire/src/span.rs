@@ -2,7 +2,7 @@
 
 /// Half-open byte range of a message; offsets count from the message's first byte.
 ///
-/// Offsets are `u32`, half the size of a slice: a scanned message holds a dozen spans.
+/// Offsets are `u32`, so a span has half the size of a slice. A scanned message has about a dozen spans.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Span {
     /// Offset of the first byte.
@@ -12,13 +12,14 @@ pub struct Span {
 }
 
 impl Span {
-    /// Makes a range of a message, whose length [`crate::scan()`] has bounded to [`crate::MAX_LEN`].
+    /// Makes a range of a message. [`crate::scan()`] has checked that the message is not longer than
+    /// [`crate::MAX_LEN`].
     pub(crate) fn new(start: usize, end: usize) -> Self {
         debug_assert!(start <= end && u32::try_from(end).is_ok());
         Self { start: start as u32, end: end as u32 }
     }
 
-    /// Returns the bytes in this range; `bytes` is the message of the span.
+    /// Returns the bytes in this range. `bytes` is the message to which the span belongs.
     pub fn of(self, bytes: &[u8]) -> &[u8] {
         &bytes[self.start as usize..self.end as usize]
     }

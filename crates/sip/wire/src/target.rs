@@ -1,4 +1,4 @@
-//! Destination of responses: marking the topmost Via, and reading the mark.
+//! Destination of responses: writes the mark into the topmost Via, and reads it.
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -9,11 +9,12 @@ use crate::Span;
 use crate::header::via::{Rport, Via};
 use crate::text;
 
-/// Destination of a response whose topmost Via, after removal of our own, is `via`: RFC 3261 §18.2.2 with RFC 3581 §4.
+/// Destination of a response by RFC 3261 §18.2.2 with RFC 3581 §4. `via` is its topmost Via, after the own Via was
+/// removed.
 ///
-/// `maddr` comes first, then `received` with `rport`, then the sent-by. `None` if the result is a name, which the
-/// caller would have to resolve, or an address that must not get responses: unspecified, multicast, or the IPv4
-/// broadcast address (RFC 4475 §3.3.10).
+/// `maddr` comes first, then `received` with `rport`, then the sent-by. `None` if the result is a name, which would
+/// have to be looked up. Also `None` for an address that must not get responses: an unspecified or multicast address,
+/// or the IPv4 broadcast address (RFC 4475 §3.3.10).
 pub fn response_target(via: &Via<'_>) -> Option<SocketAddr> {
     let port = via.sent_by_port();
     if let Some(maddr) = via.maddr {
@@ -26,7 +27,7 @@ pub fn response_target(via: &Via<'_>) -> Option<SocketAddr> {
     unicast(via.received.or(via.host.ip())?, port)
 }
 
-/// Result of [`response_target`] for a request from `source`, once the request is marked
+/// Result of [`response_target`] for a request from `source`, as if the request were already marked
 /// ([`crate::Edits::mark_received`]).
 pub fn request_source_target(via: &Via<'_>, source: SocketAddr) -> Option<SocketAddr> {
     let port = via.sent_by_port();
@@ -44,14 +45,14 @@ fn unicast(ip: IpAddr, port: u16) -> Option<SocketAddr> {
     (one && port != 0).then_some(SocketAddr::new(ip, port))
 }
 
-/// Text that replaces a range. `;received=` and the longest IPv6 address are 55 bytes, `=65535` six.
+/// Text that replaces a range. `;received=` and the longest IPv6 address take 55 bytes, `=65535` takes six.
 pub(crate) type Piece = (Span, ArrayVec<u8, 64>);
 
 /// Edits of the topmost Via of a request from `source`: at most two pieces, in order.
 ///
 /// RFC 3261 §18.2.1: `received` is added if the sent-by is a name or differs from the source. RFC 3581 §4: `rport`, if
-/// present, gets the source port, and `received` is always added. Values from the sender are replaced, since responses
-/// would otherwise go wherever it wants.
+/// present, gets the source port, and `received` is always added. Values that the sender wrote are replaced. Otherwise
+/// the sender could direct responses to any address.
 pub(crate) fn mark(via: &Via<'_>, source: SocketAddr) -> ArrayVec<Piece, 2> {
     let ip = source.ip().to_canonical();
     let differs = via.host.ip().is_none_or(|host| host.to_canonical() != ip);
@@ -84,7 +85,8 @@ fn push_received(ip: IpAddr, text: &mut ArrayVec<u8, 64>) {
     push_ip(ip, text);
 }
 
-/// Writes like the `Display` of [`IpAddr`], but without the formatter, which costs more than the rest of the mark.
+/// Writes an address as the `Display` of [`IpAddr`] does, but without the formatter, which takes longer than the other
+/// work for the mark.
 fn push_ip(ip: IpAddr, text: &mut ArrayVec<u8, 64>) {
     match ip {
         IpAddr::V4(ip) => {

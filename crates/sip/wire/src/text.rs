@@ -5,7 +5,7 @@ use crate::vector;
 /// Number of digits of the largest `u32`.
 pub(crate) const DIGITS_MAX: usize = 10;
 
-/// Writes `n` in decimal into the end of `digits`.
+/// Writes `n` in decimal at the end of `digits`.
 pub(crate) fn decimal(mut n: u32, digits: &mut [u8; DIGITS_MAX]) -> &[u8] {
     let mut at = DIGITS_MAX;
     loop {
@@ -23,8 +23,8 @@ pub(crate) fn push_decimal(n: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(decimal(n, &mut [0; DIGITS_MAX]));
 }
 
-/// Appends a header value on one line: each CR and LF becomes a space, the meaning of a fold by RFC 3261 §7.3.1. Thus
-/// no value, from whatever source, can start a header line of its own.
+/// Appends a header value on one line: each CR and LF becomes a space, which is the meaning of a fold by RFC 3261
+/// §7.3.1. So no value can start a new header line, whatever its source is.
 pub(crate) fn push_unfolded(value: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(value);

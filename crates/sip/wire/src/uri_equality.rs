@@ -7,9 +7,10 @@ use crate::uri::{SipUri, unescape};
 /// examples of this section.
 const NEVER_IGNORED: [&str; 5] = ["user", "ttl", "method", "maddr", "transport"];
 
-/// Whether two URIs are equal. URIs of schemes other than `sip` and `sips` are equal if their text is.
+/// Whether two URIs are equal. URIs of other schemes than `sip` and `sips` are equal if their texts are equal.
 ///
-/// The cost grows with the product of the two numbers of parameters, so the length of stored URIs must be bounded.
+/// The time grows with the product of the numbers of parameters of both URIs, so the length of stored URIs must be
+/// limited.
 pub fn same_uri(one: &[u8], other: &[u8]) -> bool {
     if one == other {
         return true;
@@ -26,7 +27,7 @@ pub fn same_uri(one: &[u8], other: &[u8]) -> bool {
         && headers(one) == headers(other)
 }
 
-/// The user part is case-sensitive, host names are not.
+/// Whether two hosts are equal. Unlike user parts, host names are not case-sensitive.
 fn same_host(one: &Host<'_>, other: &Host<'_>) -> bool {
     match (one, other) {
         (Host::Name(one), Host::Name(other)) => one.eq_ignore_ascii_case(other),
@@ -57,7 +58,7 @@ fn agrees(one: &SipUri<'_>, other: &SipUri<'_>) -> bool {
     })
 }
 
-/// Decodes escapes, but for those of reserved characters. An escaped reserved character differs from the character
+/// Decodes escapes, except escapes of reserved characters. An escaped reserved character differs from the character
 /// itself (RFC 2396 §2.2), so it becomes a number above all bytes.
 fn normal(text: &[u8]) -> impl Iterator<Item = u16> {
     let mut rest = text;
@@ -75,7 +76,8 @@ fn normal(text: &[u8]) -> impl Iterator<Item = u16> {
     })
 }
 
-/// The `headers` part. Compared in order, although the order is irrelevant; URIs that differ only in it were not seen.
+/// Returns the `headers` part. It is compared in the given order, although the order has no meaning: URIs that differ
+/// only in the order have not been seen.
 fn headers(uri: &[u8]) -> Option<&[u8]> {
     let host = memchr::memchr(b'@', uri).unwrap_or(0);
     memchr::memchr(b'?', &uri[host..]).map(|at| &uri[host + at..])
@@ -85,7 +87,7 @@ fn headers(uri: &[u8]) -> Option<&[u8]> {
 mod tests {
     use super::*;
 
-    /// The examples of §19.1.4, and ours.
+    /// The examples of §19.1.4, and further ones.
     #[test]
     fn examples() {
         let same = [

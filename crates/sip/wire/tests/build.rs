@@ -18,7 +18,7 @@ fn response(request: &str, status: u16, extra: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn response_copies_what_it_has_to() {
+fn a_response_copies_the_required_fields() {
     let request = "BYE sip:b SIP/2.0\r\nv: SIP/2.0/UDP h;rport , SIP/2.0/UDP i\r\nTo: <sip:b>\r\nSubject: x\r\n\
         Via:\r\n SIP/2.0/UDP j\r\nf: \"A\"\r\n <sip:a>;tag=1\r\ni: c\r\nCSEQ:  7  BYE\r\nTimestamp: 54\r\nl: 2\r\n\r\nab";
     let head = "SIP/2.0 404 Reason\r\nv: SIP/2.0/UDP h;rport=6000;received=192.0.2.7 , SIP/2.0/UDP i\r\n\

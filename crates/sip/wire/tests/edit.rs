@@ -87,7 +87,7 @@ fn pop_via_takes_one_value() {
 }
 
 #[test]
-fn record_routes_stack_up() {
+fn the_last_record_route_pushed_is_topmost() {
     let push = |lines: &str| {
         edited(lines, |e, m| {
             e.push_record_route(m, b"<sip:1;lr>");
@@ -178,7 +178,7 @@ fn max_forwards_replaced_or_added() {
 }
 
 #[test]
-fn uri_last_word_counts() {
+fn the_last_uri_set_is_used() {
     assert_eq!(
         edited(VIA, |e, m| {
             e.set_uri(m, b"sip:first");

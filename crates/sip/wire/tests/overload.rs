@@ -53,19 +53,19 @@ const PARTS: [&str; 20] = [
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(feedback in feedback(), before in select(vec!["", ";rport", ";oc;oc-algo=\"x\""])) {
+    fn written_feedback_is_read_back(feedback in feedback(), before in select(vec!["", ";rport", ";oc;oc-algo=\"x\""])) {
         let mut bytes = response(before);
         edit_overload(&mut bytes, 0, |_| OverloadEdit::Set(feedback));
-        let message = scan(&bytes).expect("it is still a response");
+        let message = scan(&bytes).expect("an edited response stays a response");
         let read = OverloadParams::of(message.top_via(), &bytes).feedback();
         prop_assert_eq!(read, Some(feedback));
         let mut again = bytes.clone();
         edit_overload(&mut again, 0, |_| OverloadEdit::Set(feedback));
-        prop_assert_eq!(again, bytes, "what was there is replaced");
+        prop_assert_eq!(again, bytes, "a second edit replaces the feedback of the first");
     }
 
     #[test]
-    fn no_text_does_harm(parts in vec(select(PARTS.to_vec()), 0..12), feedback in feedback()) {
+    fn edited_vias_of_any_text_stay_valid(parts in vec(select(PARTS.to_vec()), 0..12), feedback in feedback()) {
         let bytes = response(&parts.concat());
         for edit in [OverloadEdit::Keep, OverloadEdit::Withdraw, OverloadEdit::Set(feedback)] {
             let mut edited = bytes.clone();
@@ -86,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_do_harm(bytes in vec(any::<u8>(), 0..200)) {
+    fn any_bytes_are_edited_without_a_panic(bytes in vec(any::<u8>(), 0..200)) {
         let mut edited = bytes;
         edit_overload(&mut edited, 0, |_| OverloadEdit::Withdraw);
     }

@@ -115,7 +115,7 @@ fn vias_and_routes_over_lines_lists_and_folds() {
 }
 
 #[test]
-fn lower_vias_are_not_judged() {
+fn lower_vias_are_not_checked() {
     let message = with("Max-Forwards: 70\r\n", "Max-Forwards: 70\r\nVia: junk;;\r\nVia: SIP/2.0/WS c\r\n");
     let m = scan(&message).unwrap();
     assert_eq!(m.fault(), None);
@@ -225,7 +225,7 @@ fn discarded() {
 }
 
 #[test]
-fn a_response_passes_whatever_its_parties_look_like() {
+fn a_response_passes_with_any_from_and_to() {
     for (old, new, from, to) in [
         ("l: 0", "l: 0\r\nContent-Length:  0", true, true),
         ("i: c1@192.0.2.1", "i: c1@192.0.2.1\r\nCall-ID: c1@192.0.2.1", true, true),

@@ -68,7 +68,7 @@ const STOPPED: [(&str, &str); 21] = [
 ];
 
 #[test]
-fn every_message_gets_what_the_index_says() {
+fn every_message_has_an_outcome_allowed_by_the_index() {
     // Verdicts of the proxy or its routes, after a clean scan.
     let later = ["forward", "forward-if-matched", "404", "416", "420", "483"];
     let mut stopped = Vec::new();

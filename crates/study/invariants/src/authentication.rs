@@ -26,14 +26,14 @@ fn round_trip(data: &[u8]) {
     let mut out = Vec::new();
     if let Ok(credentials) = Credentials::parse(data) {
         credentials.write(&mut out);
-        let again = Credentials::parse(&out).expect("what was read can be read again");
+        let again = Credentials::parse(&out).expect("a written header can be parsed again");
         assert_eq!(again.username.text(), unfolded(&credentials.username.text()));
         assert_eq!((again.userhash, again.qop.is_some()), (credentials.userhash, credentials.qop.is_some()));
     }
     out.clear();
     if let Ok(challenge) = Challenge::parse(data) {
         challenge.write(&mut out);
-        let again = Challenge::parse(&out).expect("what was read can be read again");
+        let again = Challenge::parse(&out).expect("a written header can be parsed again");
         assert_eq!(again.realm.text(), unfolded(&challenge.realm.text()));
         assert_eq!(again.stale, challenge.stale);
     }
@@ -83,7 +83,7 @@ fn steps(data: &[u8]) {
             }
             Examined::Limited(AuthRefusal::Banned | AuthRefusal::Busy, _)
             | Examined::Refused(AuthRefusal::Challenge { .. })
-            | Examined::OfAnother => {}
+            | Examined::OtherIssuer => {}
             Examined::Exempt | Examined::Limited(..) | Examined::Refused(_) => {
                 panic!("a REGISTER is not exempt, and only a user has a limit")
             }

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seeds_of_the_fuzz_target_reach_their_subjects() {
+    fn the_seeds_of_the_fuzz_target_have_their_named_effects() {
         for (name, requests, measured) in [
             ("invite", 1, 1),
             ("time", 1, 1),

@@ -278,7 +278,7 @@ fn via_round_trip(m: &Message<'_>) {
     assert_eq!(rendered(&edits, &m), before);
 }
 
-/// A response on its way back: the topmost Via goes, all others stay.
+/// A response on its way back: the topmost Via is removed, all others stay.
 fn turn_response(m: &Message<'_>) {
     let mut edits = Edits::new();
     edits.pop_via(m);
@@ -310,7 +310,7 @@ mod tests {
 
     /// Each seed is named after its fault, if it has one.
     #[test]
-    fn the_seeds_of_streams_reach_their_subjects() {
+    fn the_seeds_of_streams_have_their_named_faults() {
         let seeds = seeds("stream");
         for (name, data) in &seeds {
             stream(data);
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seeds_of_proxy_headers_reach_their_subjects() {
+    fn the_seeds_of_proxy_headers_have_their_named_results() {
         let answers = seeds("proxy_header").into_iter().map(|(name, data)| {
             proxy_header(&data);
             match proxy_header::read(&data) {

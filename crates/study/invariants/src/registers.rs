@@ -3,8 +3,8 @@
 use base::{Flow, UnixTime};
 use core::time::Duration;
 use location::{
-    Ask, Authorization, Contacts, MemoryLimits, MemoryStore, Reach, Register, Registrar, RegistrarResponse,
-    Registration, RegistrationSettings, RegistrationStep, Reply, Source, Store, targets,
+    Authorization, Contacts, MemoryLimits, MemoryStore, Reach, Register, Registrar, RegistrarResponse,
+    Registration, RegistrationSettings, RegistrationStep, Source, Store, StoreReply, StoreRequest, targets,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use wire::{Method, scan};
@@ -105,8 +105,8 @@ fn run(
     loop {
         match next {
             RegistrationStep::Done(answer) => return answer,
-            RegistrationStep::Ask(ask) => {
-                let reply: Reply = Ask::put_to(&ask, store, now);
+            RegistrationStep::Request(ask) => {
+                let reply: StoreReply = StoreRequest::send_to(&ask, store, now);
                 next = registration.reply(now, registrar, reply);
             }
         }

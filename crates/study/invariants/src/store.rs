@@ -29,10 +29,10 @@ fn record(now: UnixTime, uris: &[&str]) -> BindingsRecord {
 /// # Panics
 /// Panics if the store breaks the contract.
 pub fn check<S: Store>(store: &mut S, now: UnixTime) {
-    reads_what_was_stored(store, now);
-    refuses_what_was_not_expected(store, now);
+    reads_stored_records(store, now);
+    refuses_an_unexpected_record(store, now);
     keeps_any_bytes(store, now);
-    forgets_what_is_removed(store, now);
+    forgets_removed_records(store, now);
 }
 
 /// Checks two stores with common data, as of two proxies on one server. Each sees the other's writes at once, and one
@@ -53,7 +53,7 @@ fn key(user: &str) -> Aor {
     Aor::of(format!("sip:{user}@contract.example").as_bytes()).expect("a URI")
 }
 
-fn reads_what_was_stored<S: Store>(store: &mut S, now: UnixTime) {
+fn reads_stored_records<S: Store>(store: &mut S, now: UnixTime) {
     let aor = key("alice");
     assert_eq!(store.read(&aor), Ok(None), "nothing is there at first");
     let first = record(now, &["sip:alice@192.0.2.1"]);
@@ -66,7 +66,7 @@ fn reads_what_was_stored<S: Store>(store: &mut S, now: UnixTime) {
     assert_eq!(store.read(&aor), Ok(Some(second)));
 }
 
-fn refuses_what_was_not_expected<S: Store>(store: &mut S, now: UnixTime) {
+fn refuses_an_unexpected_record<S: Store>(store: &mut S, now: UnixTime) {
     let aor = key("bob");
     let (first, second) = (record(now, &["sip:bob@a"]), record(now, &["sip:bob@b"]));
     assert_eq!(
@@ -97,7 +97,7 @@ fn keeps_any_bytes<S: Store>(store: &mut S, now: UnixTime) {
     }
 }
 
-fn forgets_what_is_removed<S: Store>(store: &mut S, now: UnixTime) {
+fn forgets_removed_records<S: Store>(store: &mut S, now: UnixTime) {
     let aor = key("carol");
     let first = record(now, &["sip:carol@a"]);
     assert_eq!(store.replace(now, &aor, None, Some(&first)), Ok(Replaced::Done));

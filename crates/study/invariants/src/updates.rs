@@ -77,8 +77,8 @@ impl Connection {
         }
     }
 
-    /// Makes a forged update with the next number: for any server with the attacker's key, or for the attacker's server
-    /// with the key of the senders, as a hostile sender would.
+    /// Makes a forged update with the next number. It is for any server, with the attacker's key. Or it is for the
+    /// attacker's server with the key of the senders, as from a hostile sender.
     fn forged(&self, which: u8, place: u8) -> Vec<u8> {
         let at = usize::from(which) % SERVERS.len();
         let key = Key::new(if at == 3 && place % 2 == 1 { &KEY } else { &OWN_KEY });
@@ -118,7 +118,7 @@ impl Connection {
                         } else {
                             let (server, capacity, _) = self.made[self.accepted].clone();
                             let made = Update { number, server, capacity, key: KeyKind::Shared };
-                            assert_eq!(update, made, "not what the sender has made next");
+                            assert_eq!(update, made, "not the next update of the sender");
                         }
                         self.accepted += 1;
                         take(&update).err()
@@ -150,7 +150,7 @@ fn run(data: &[u8]) -> Outcome {
     let mut newest: BTreeMap<ServerName, usize> = BTreeMap::new();
     let mut now = Instant::ZERO;
     let (steps, _) = data.as_chunks::<4>();
-    for &[what, ways, which, place] in steps {
+    for &[action, ways, which, place] in steps {
         now += Duration::from_millis(u64::from(place));
         let (to, of) =
             (usize::from(ways & 15) % connections.len(), usize::from(ways >> 4) % connections.len());
@@ -158,7 +158,7 @@ fn run(data: &[u8]) -> Outcome {
         let line = made.get(usize::from(which) % made.len().max(1)).map(|made| made.2.clone().into_bytes());
         let line = line.unwrap_or_default();
         let at = usize::from(place) % line.len().max(1);
-        let bytes = match what % 8 {
+        let bytes = match action % 8 {
             0 | 1 => {
                 connections[to].make(which);
                 continue;
@@ -175,10 +175,10 @@ fn run(data: &[u8]) -> Outcome {
             5 => line
                 .iter()
                 .enumerate()
-                .map(|(i, byte)| if i == at { byte ^ (what >> 3) } else { *byte })
+                .map(|(i, byte)| if i == at { byte ^ (action >> 3) } else { *byte })
                 .collect(),
-            6 => [&line[..at], &data[..data.len().min(usize::from(what >> 3))], b"\n"].concat(),
-            7 if what >= 128 => connections[to].forged(which, place),
+            6 => [&line[..at], &data[..data.len().min(usize::from(action >> 3))], b"\n"].concat(),
+            7 if action >= 128 => connections[to].forged(which, place),
             _ => line,
         };
         let connection = &mut connections[to];
@@ -201,7 +201,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_seeds_of_the_fuzz_target_reach_their_subjects() {
+    fn the_seeds_of_the_fuzz_target_have_their_named_effects() {
         for (name, accepted, refused) in [
             ("honest", 3, None),
             ("replayed", 1, Some(UpdateRefusal::WrongNumber)),
@@ -220,15 +220,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_accepted_but_what_is_next(data in prop::collection::vec(any::<u8>(), 0..800)) {
+        fn only_the_next_update_is_accepted(data in prop::collection::vec(any::<u8>(), 0..800)) {
             updates(&data);
         }
 
         /// Mostly honest steps, so that many updates are accepted before one is refused.
         #[test]
-        fn nor_after_much_was(steps in prop::collection::vec((0..40_u8, any::<[u8; 3]>()), 0..200)) {
-            let step = |(what, [ways, which, place]): (u8, [u8; 3])| {
-                [match what { 0..32 => [0, 3][usize::from(what % 2)], 39 => 135, _ => what }, ways, which, place]
+        fn only_the_next_update_is_accepted_after_many_others(steps in prop::collection::vec((0..40_u8, any::<[u8; 3]>()), 0..200)) {
+            let step = |(action, [ways, which, place]): (u8, [u8; 3])| {
+                [match action { 0..32 => [0, 3][usize::from(action % 2)], 39 => 135, _ => action }, ways, which, place]
             };
             updates(&steps.into_iter().flat_map(step).collect::<Vec<_>>());
         }

@@ -14,7 +14,7 @@ use streams::{
 /// Opening handshake (RFC 7118 §5).
 const HANDSHAKE: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
     Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: sip\r\n\r\n";
-/// Bytes that are used: the replies to this many fit into the kernel's buffers.
+/// Maximum number of input bytes that are used: the replies to so many bytes fit into the kernel's buffers.
 const MOST: usize = 16 << 10;
 
 /// Result of a connection.
@@ -74,7 +74,7 @@ fn outcome(bytes: &[u8], length: usize) -> Outcome {
         read(&mut streams, &mut outcome);
     }
     for piece in bytes.chunks(length.max(1)) {
-        client.write_all(piece).expect("what was sent before has been read");
+        client.write_all(piece).expect("earlier bytes have been read");
         read(&mut streams, &mut outcome);
         if outcome.closed.is_some() {
             break;
@@ -127,7 +127,7 @@ mod tests {
 
     /// Each seed with its number of messages and its end.
     #[test]
-    fn the_seeds_reach_their_subjects() {
+    fn the_seeds_have_their_named_results() {
         let seeds = [
             ("text", 1, None),
             ("binary", 1, None),

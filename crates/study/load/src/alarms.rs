@@ -7,9 +7,9 @@ use std::collections::BinaryHeap;
 /// Exact alarms for a large number of calls, each identified by a `u32` key.
 ///
 /// A heap, because the tick of a timer wheel would bunch an agent's requests and distort the measured response times.
-/// To keep the heap small, a call usually has only one alarm. Its owner remembers the instant of the alarm, leaves it
-/// unchanged when the deadline becomes later, and [`set`](Self::set)s it again when it fires too early. An alarm for
-/// another instant than the remembered one is outdated.
+/// To keep the heap small, a call usually has only one alarm, and the owner of the call remembers its instant. When the
+/// deadline becomes later, the owner leaves the alarm unchanged. An alarm that fires too early is [`set`](Self::set)
+/// again. An alarm for another instant than the remembered one is outdated.
 #[derive(Debug, Default)]
 pub(crate) struct Alarms(BinaryHeap<Reverse<(Instant, u32)>>);
 

@@ -121,7 +121,7 @@ mod tests {
         dialog_by(false, lines)
     }
 
-    /// The same, with or without an outbound proxy.
+    /// Like `dialog`, with or without an outbound proxy.
     fn dialog_by(outbound: bool, lines: &str) -> (String, String, SocketAddr) {
         let text = format!(
             "SIP/2.0 200 OK\r\nVia: SIP/2.0/UDP h;branch=z9hG4bK1\r\nFrom: <sip:a@h>;tag=1\r\n\
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outbound_proxy_gets_what_has_no_route() {
+    fn an_outbound_proxy_gets_requests_without_a_route() {
         let found = dialog_by(true, "Contact: <sip:b@192.0.2.1:5070>\r\n");
         assert_eq!(found, expected("sip:b@192.0.2.1:5070", "", "192.0.2.99:5099"));
         let routed = "Record-Route: <sip:192.0.2.3;lr>\r\nContact: <sip:b@192.0.2.1:5070>\r\n";
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_replaced() {
+    fn an_unusable_contact_is_replaced() {
         assert_eq!(dialog(""), expected("sip:b@h", "", "192.0.2.99:5099"));
         // A fold within the brackets would end the request line.
         assert_eq!(dialog("Contact: <sip:b@h\r\n Evil: x>\r\n"), expected("sip:b@h", "", "192.0.2.99:5099"));

@@ -59,7 +59,7 @@ pub enum AgentEvent {
         /// Outcome of the call.
         outcome: CallOutcome,
     },
-    /// A message of a call arrived at another server than the call's.
+    /// A message of a call arrived at a server other than the server of the call.
     WrongServer {
         /// The Call-ID.
         call_id: Box<str>,
@@ -88,8 +88,8 @@ pub enum CallOutcome {
 /// Prefix of each branch (RFC 3261 §8.1.1.7).
 const COOKIE: &str = "z9hG4bK";
 
-/// Maximum of due arrivals and alarms that one step handles. The rest is left to the next step, so that a delayed agent
-/// reads datagrams in between. About a millisecond of work.
+/// Maximum number of due arrivals and alarms that one step handles, in about a millisecond. Further ones wait for the
+/// next step, so that a delayed agent reads datagrams in between.
 const WORK_MAX: usize = 256;
 
 /// Returns the destination of a response: over UDP from the Via, otherwise the connection (RFC 3261 §18.2.2).

@@ -26,7 +26,7 @@ pub struct RandomTimeError(String);
 
 impl fmt::Display for RandomTimeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is no time: write 10s, fixed:500ms, exp:100s or normal:60s,30s", self.0)
+        write!(f, "`{}` is not a time: write 10s, fixed:500ms, exp:100s or normal:60s,30s", self.0)
     }
 }
 

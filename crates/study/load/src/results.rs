@@ -51,7 +51,7 @@ impl Times {
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let mut times = self.0.clone();
-        times.subtract(&before.0).expect("what was recorded stays");
+        times.subtract(&before.0).expect("an earlier copy has no more counts");
         Self(times)
     }
 }
@@ -231,7 +231,7 @@ pub struct AnswererResults {
     pub late_requests: u64,
     /// Requests dropped because the queue was full.
     pub queue_drops: u64,
-    /// Datagrams without a response: not SIP, a response to no request of ours, or an unusable Via.
+    /// Datagrams without a response: not SIP, with an unusable Via, or a response to a request that was not sent here.
     pub stray_datagrams: u64,
 }
 
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn times_since_are_those_of_later_calls() {
+    fn times_since_are_times_of_later_calls() {
         let (before, mut now) = (some(1..=10), some(1..=10));
         now.merge(&some(20..=22));
         let later = now.with_times_since(&before);

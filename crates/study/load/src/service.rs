@@ -9,13 +9,14 @@ use wire::Method;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ServiceModel {
     /// Time of one unit of work; at zero, requests are served at once. An INVITE takes [`INVITE_WORK`] units, every
-    /// other request one. ACKs and retransmissions take no time.
+    /// other request takes one unit. ACKs and retransmissions take no time.
     pub service_per_work: Duration,
-    /// Draws each service time from an exponential distribution whose mean is the work's time.
+    /// Whether service times are drawn from an exponential distribution. Its mean is the time of the request's work.
     pub exponential: bool,
-    /// Factor on all service times: 2 is half as fast.
+    /// Factor on all service times: with 2 the server is half as fast.
     pub slowdown: f64,
-    /// Maximum of requests that wait or are served; further ones are dropped without a response. `None`: no limit.
+    /// Maximum number of requests that wait or are served; further requests are dropped without a response. `None`: no
+    /// limit.
     pub queue_max: Option<usize>,
 }
 

@@ -39,7 +39,8 @@ impl Timed {
         timed
     }
 
-    /// Returns the server transaction of a received request. No timer for the 100: it is sent at once or never.
+    /// Returns the server transaction of a received request. The transaction has no timer for the 100, because the 100
+    /// is sent at once or never.
     pub(crate) fn server(kind: TransactionKind, transport: TransportKind) -> Self {
         Self::idle(Machine::server(kind).next, transport)
     }
@@ -71,7 +72,8 @@ impl Timed {
         self.life_at.min(self.resend_at)
     }
 
-    /// Returns the due timer as an event for [`on`](Self::on). The end of the state precedes a retransmission.
+    /// Returns the due timer as an event for [`on`](Self::on). If both are due, the end of the state comes before a
+    /// retransmission.
     pub(crate) fn due(&mut self, now: Instant) -> Option<TransactionEvent> {
         if now >= self.life_at {
             self.life_at = NEVER;

@@ -1,4 +1,4 @@
-//! Summary of a scenario's runs: intervals, their precision, causes of failed calls, and the page.
+//! Tests of the summary of a scenario's runs: intervals, their precision, causes of failed calls, and the page.
 
 use base::Instant;
 use config::scenario::Scenario;
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Returns a scenario with a single server and `rate` calls a second of 2 s; `run` and `more` are further text.
+/// Returns a scenario with a single proxy and `rate` calls a second, each of 2 s. `run` and `more` are further text.
 fn scenario(run: &str, rate: u32, more: &str) -> Scenario {
     let text = format!(
         r#"
@@ -19,7 +19,7 @@ fn scenario(run: &str, rate: u32, more: &str) -> Scenario {
         {more}
         "#
     );
-    config::scenario::parse(&text, "survey.toml").expect("a right scenario")
+    config::scenario::parse(&text, "survey.toml").expect("a valid scenario")
 }
 
 fn surveyed(scenario: &Scenario) -> Survey {
@@ -84,7 +84,7 @@ fn one_run_has_batch_means_of_the_completed_calls_and_the_setup_time() {
 }
 
 #[test]
-fn where_no_call_ends_nothing_is_said_of_how_they_ended() {
+fn without_ended_calls_there_are_no_shares_and_no_times() {
     let cut = "[[link]]\nbetween = [\"agents\", \"edge\"]\npartition = true";
     let mut scenario = scenario("replications = 2", 10, cut);
     scenario.run.duration /= 4;
@@ -101,7 +101,7 @@ fn a_short_run_without_a_given_bin_counts_its_calls() {
         host.edge = { capacity = 160 }
         calls.main = { path = ["edge"], rate = 60, holding = "1s" }
     "#;
-    let scenario = config::scenario::parse(text, "short.toml").expect("a right scenario");
+    let scenario = config::scenario::parse(text, "short.toml").expect("a valid scenario");
     let stream = &surveyed(&scenario).streams[0];
     assert!((stream.offered.mean - 60.0).abs() < 15.0 && (stream.goodput.mean - 60.0).abs() < 15.0);
 }
@@ -136,12 +136,12 @@ fn calls_are_told_apart_by_how_they_ended() {
 }
 
 #[test]
-fn the_response_time_is_without_the_way_of_the_ack() {
+fn the_response_time_excludes_the_ack() {
     let (survey, runs) = survey(&scenario("", 60, ""), |_| ());
     let (stream, run) = (&survey.streams[0], &runs[0].streams[0]);
     let mean = |mean: Option<papers::survey::Mean>| mean.expect("calls were answered").mean;
     let (response, setup) = (mean(stream.response_seconds), mean(stream.setup_seconds));
-    // The server takes a millisecond for each of INVITE, 200 and ACK.
+    // The proxy takes a millisecond for each of INVITE, 200 and ACK.
     assert!(response >= 2e-3 && setup - response >= 1e-3, "{response} {setup}");
     assert!((response - run.answer_delay.mean().as_secs_f64()).abs() < 1e-9);
     let p99 = mean(stream.response_p99_seconds);
@@ -159,7 +159,7 @@ fn progress_is_told_in_simulated_time() {
     assert_eq!(told.iter().sum::<Duration>(), 2 * scenario.run.duration);
 }
 
-/// Calls of two minutes cannot end in a run of two minutes, which is no fault.
+/// Most calls of two minutes on average cannot end in a run of two minutes. That is no failure.
 #[test]
 fn calls_too_long_for_the_run_are_remarked_on() {
     let long = "calls.long = { path = [\"edge\"], rate = 10, holding = \"exp:2m\" }";
@@ -199,13 +199,13 @@ fn the_json_has_the_documented_fields() {
     fields(&serde_json::to_value(&survey).expect("it can be written"), &mut found);
     let page = include_str!("../../../../docs/simulate.md");
     let (_, section) = page.split_once("## Results of a scenario").expect("it is documented");
-    let table = section.split_once("`too_wide` judges").expect("the section ends so").0;
+    let table = section.split_once("`too_wide` covers").expect("the section ends so").0;
     for field in &found {
         assert!(table.contains(&format!("`{field}`")), "`{field}` is not documented");
     }
     let rows = table.lines().filter(|line| line.starts_with("| `"));
     for row in rows {
-        // The first column contains fields, and so do other columns in backquotes, except settings, which have a dot.
+        // Words in backquotes are fields, in every column. Only settings are not: they have a dot.
         for name in row.split('`').skip(1).step_by(2).filter(|name| !name.contains('.')) {
             assert!(found.contains(name), "`{name}` is documented and not there");
         }

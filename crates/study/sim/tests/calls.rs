@@ -54,7 +54,7 @@ fn a_link_to_the_servers_carries_their_answers_too() {
 /// A callee whose 2xx gets no ACK hangs up after 64*T1 (RFC 3261 §13.3.1.4). The response to its BYE goes to its server
 /// and takes time there, like any response.
 #[test]
-fn answers_to_what_a_callee_asks_are_work_for_its_server() {
+fn responses_to_the_bye_of_a_callee_are_work_for_its_server() {
     let group = |name: &str, role| Group { role, ..Group::proxies(name, 1, 160.0) };
     let mut scenario = topology_1(160.0, 5.0, 100);
     let policy = HostRole::Balancer(BalancerSettings {

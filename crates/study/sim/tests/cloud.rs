@@ -59,7 +59,7 @@ fn latency_is_that_of_a_queue() {
 
 /// Servers get the rate that they announce; further calls are refused.
 #[test]
-fn servers_get_what_they_announce() {
+fn servers_get_the_announced_rate() {
     let mut plan = plan(150.0);
     plan.announcing = Announcing::Fixed(40.0);
     let results = run(&plan, 1);
@@ -71,7 +71,7 @@ fn servers_get_what_they_announce() {
 
 /// A neighbour that takes most of the processor slows every message; the estimator sends calls to the other server.
 #[test]
-fn neighbours_slow_a_server_and_the_queue_goes_round_it() {
+fn neighbours_slow_a_server_and_the_queue_avoids_it() {
     let mut plan = plan(80.0);
     plan.neighbours = vec![neighbours(Resource::Processor, (60, 120), 0.8)];
     let even = run(&plan, 1);
@@ -92,7 +92,7 @@ fn neighbours_slow_a_server_and_the_queue_goes_round_it() {
 /// gets half of the calls; a bound on unanswered calls gives it fewer. With least work and the bound, the queue
 /// performs as well as TLWL, with and without the neighbour.
 #[test]
-fn a_queue_bounded_by_what_is_unanswered_does_not_lose_to_tlwl() {
+fn a_queue_with_a_bound_on_unanswered_calls_is_as_good_as_tlwl() {
     let mut plan = plan(40.0);
     plan.to = seconds(90);
     // No BYE occurs: the model reports a BYE to the queue only at its end, but to TLWL at its arrival.
@@ -126,7 +126,7 @@ fn a_queue_bounded_by_what_is_unanswered_does_not_lose_to_tlwl() {
 
 /// The scaler starts servers, which takes time, and stops them again; the same seed gives the same run.
 #[test]
-fn servers_come_and_go() {
+fn servers_are_started_and_stopped() {
     let mut plan = plan(0.0);
     let step = |at, rate| RateStep { at: seconds(at), rate, ramp: false };
     plan.arrivals.steps = vec![step(0, 30.0), step(300, 200.0), step(1_200, 30.0)];
@@ -157,7 +157,7 @@ fn servers_come_and_go() {
 /// A neighbour on the first server's network card: callers wait for the card in both directions. A monitor on the
 /// server does not see the wait, and its processor is not affected.
 #[test]
-fn a_card_that_is_shared_is_seen_from_in_front() {
+fn waits_at_a_shared_card_are_measured_in_front() {
     let mut plan = plan(40.0);
     plan.host.card = Some(10_000.0);
     plan.neighbours = vec![neighbours(Resource::Card, (60, 120), 0.98)];
@@ -173,13 +173,17 @@ fn a_card_that_is_shared_is_seen_from_in_front() {
     let outside = [mean(&server, 31, 59), mean(&front, 31, 59)];
     assert!(inside[1] > inside[0] + Duration::from_millis(10), "{inside:?}");
     assert!(inside[0] < outside[0] * 2 && outside[1] < outside[0] + Duration::from_millis(1), "{outside:?}");
-    assert_eq!((server.lost, server.set_up.mean()), (0, front.set_up.mean()), "who measures changes nothing");
+    assert_eq!(
+        (server.lost, server.set_up.mean()),
+        (0, front.set_up.mean()),
+        "the place of the measurement changes nothing"
+    );
 }
 
 /// Messages dropped by a card are sent again, and calls that find a database full are lost. No call is lost twice or
 /// never ends.
 #[test]
-fn what_finds_no_room_comes_again_or_is_lost_once() {
+fn dropped_messages_are_sent_again_and_each_call_is_lost_at_most_once() {
     let mut plan = plan(150.0);
     plan.front = Front::Tlwl;
     plan.host.rate = 400.0;

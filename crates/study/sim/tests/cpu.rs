@@ -147,7 +147,7 @@ fn a_quota_leaves_the_mean_speed_as_it_is() {
 }
 
 #[test]
-fn a_quota_follows_the_background_and_forgets_what_is_lost() {
+fn a_quota_follows_the_background_and_drops_lost_work() {
     let quota = QuotaConfig { period: ms(10), processor: 10.0 };
     let mut cpu = cpu(CpuConfig { quota: Some(quota), ..CpuConfig::default() }, Plain);
     cpu.enqueue(at(0), Priority::P2, 1);
@@ -211,7 +211,7 @@ impl QueueTriage<u32> for Rules {
 }
 
 #[test]
-fn triage_coalesces_what_waits_and_drops_what_is_stale() {
+fn triage_coalesces_waiting_jobs_and_drops_stale_jobs() {
     let mut cpu = cpu(CpuConfig::default(), Rules);
     assert_eq!(cpu.enqueue(at(0), Priority::P2, 11), EnqueueOutcome::Queued);
     assert_eq!(cpu.enqueue(at(0), Priority::P3, 12), EnqueueOutcome::Coalesced);

@@ -1,5 +1,5 @@
-//! Proxies of the model that refuse calls like a running server: the throughput of a chain above its capacity, which
-//! calls are refused, and when a 100 is sent.
+//! Proxies of the model that refuse calls like a running server. Tests the throughput of a chain above its capacity,
+//! the refused calls, and the time of the 100.
 
 use base::Instant;
 use config::scenario::{Costs, Group, LinkFaults, Scenario, Stream};
@@ -9,8 +9,9 @@ use sim::model::{NetworkState, ProxyModel, RunResults, StateKeeping, run_sharing
 use sim::stats::Series;
 use std::time::Duration;
 
-/// Measurements of two proxies by `bench/distribution`: calls per second of the first without and with state, of the
-/// second with state, refusals per second of a proxy that does nothing else, and the plan's result for these numbers.
+/// Measurements of two proxies by `bench/distribution`, per second: calls of the first without and with state, calls of
+/// the second with state, refusals of a proxy that does nothing else. The last one is the plan's result for these
+/// numbers.
 const STATELESS: f64 = 1772.0;
 const STATEFUL: f64 = 1525.0;
 const SECOND_STATEFUL: f64 = 1532.0;
@@ -88,13 +89,13 @@ fn a_chain_above_its_capacity_carries_most_of_it_where_the_rest_is_refused() {
         let refusing = answered(law(ShareLaw::Level), load, ProxyModel::OfServer);
         assert!(refusing > 0.8, "{load}: {refusing} of the plan");
         let taking_all = answered(law(ShareLaw::Level), load, OF_PAPER);
-        assert!(taking_all < without, "{load}: {taking_all} of the plan where nothing is refused");
+        assert!(taking_all < without, "{load}: {taking_all} of the plan without refusals");
     }
 }
 
 /// The second proxy is fully loaded by the first, which has spare capacity.
 #[test]
-fn what_a_proxy_behind_cannot_carry_is_refused_at_the_entry() {
+fn excess_calls_of_the_second_proxy_are_refused_at_the_entry() {
     const ENDS: u64 = 40;
     let scenario = series([2.0 * STATEFUL, STATEFUL], 1.5 * STATELESS, ENDS);
     let results = run(&scenario, law(ShareLaw::Level), ProxyModel::OfServer);
@@ -106,7 +107,7 @@ fn what_a_proxy_behind_cannot_carry_is_refused_at_the_entry() {
 }
 
 #[test]
-fn a_copy_of_a_call_that_was_taken_is_not_refused_and_one_that_was_refused_is_not_taken() {
+fn copies_of_a_call_get_the_same_decision() {
     const ENDS: u64 = 20;
     // The second proxy has capacity for all calls that the first forwards.
     let mut scenario = series([STATEFUL, 4.0 * STATEFUL], 2.0 * STATELESS, ENDS);
@@ -128,7 +129,7 @@ fn a_copy_of_a_call_that_was_taken_is_not_refused_and_one_that_was_refused_is_no
     let kept: usize = results.hosts.iter().map(|host| host.kept.len()).sum();
     assert!(resent > 100.0 && refused > 1_000, "{resent} copies/s, {refused} calls refused");
     assert_eq!(set_up + refused, stream.calls, "{:?}", stream.outcomes);
-    assert_eq!(kept as u64, set_up, "the other calls that were kept had been refused");
+    assert_eq!(kept as u64, set_up, "all other kept calls had been refused");
 }
 
 /// Number of messages of a run with few calls.

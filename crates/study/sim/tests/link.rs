@@ -9,8 +9,8 @@ const RELIABLE: Reliable = Reliable { timeout: Duration::from_millis(200), share
 const STREAM: LinkConfig = LinkConfig { delay: DELAY, reliable: Some(RELIABLE) };
 
 /// A rule for all messages at all times.
-const fn everywhere(what: FaultEffect) -> FaultRule {
-    FaultRule { from: None, to: None, when: Instant::ZERO..Instant::from_nanos(u64::MAX), what }
+const fn everywhere(effect: FaultEffect) -> FaultRule {
+    FaultRule { from: None, to: None, when: Instant::ZERO..Instant::from_nanos(u64::MAX), effect }
 }
 
 const fn at(ms: u64) -> Instant {
@@ -44,7 +44,8 @@ fn without_rules_a_message_takes_the_delay() {
 
 #[test]
 fn a_rule_holds_for_its_link_and_time_only() {
-    let rule = FaultRule { from: Some(0), to: Some(1), when: at(100)..at(200), what: FaultEffect::Partition };
+    let rule =
+        FaultRule { from: Some(0), to: Some(1), when: at(100)..at(200), effect: FaultEffect::Partition };
     let mut network = network(DATAGRAMS, &[rule]);
     for (ms, copies) in [(99, 1), (100, 0), (199, 0), (200, 1)] {
         assert_eq!(send(&mut network, ms).len(), copies, "at {ms}");

@@ -1,6 +1,6 @@
 //! Overload control between typed messages: counts of the hosts, and state that they drop.
 
-use config::scenario::{Group, HostFault, Scenario, ScenarioFeedback, ScenarioLocal, Stream, What};
+use config::scenario::{FaultKind, Group, HostFault, Scenario, ScenarioFeedback, ScenarioLocal, Stream};
 use load::RateStep;
 use overload::RejectAt;
 use std::time::Duration;
@@ -44,7 +44,7 @@ fn a_server_that_dies_in_overload_takes_calls_when_it_is_back() {
     for feedback in [ScenarioFeedback::None, ScenarioFeedback::Rate, ScenarioFeedback::Window] {
         let mut scenario = network(ScenarioLocal::Delay, feedback, &[(0, 400.0), (10, 100.0)], 60);
         scenario.faults =
-            vec![HostFault { group: 1, host: 0, at: SECOND * 5, what: What::Restart(SECOND * 2) }];
+            vec![HostFault { group: 1, host: 0, at: SECOND * 5, kind: FaultKind::Restart(SECOND * 2) }];
         let goodput = goodput(&scenario, 1, 45, 60);
         assert!(goodput > 90.0, "{feedback:?}: {goodput}");
     }
@@ -60,7 +60,7 @@ fn copies_that_waited_together_keep_no_place_of_a_window() {
         scenario.groups[0].count = 2;
         scenario.groups[0].capacities = vec![320.0; 2];
         scenario.groups[0].overload.reject = reject;
-        let stall = |host| HostFault { group: 0, host, at: SECOND * 5, what: What::Stall(SECOND * 3) };
+        let stall = |host| HostFault { group: 0, host, at: SECOND * 5, kind: FaultKind::Stall(SECOND * 3) };
         scenario.faults = [0, 1].map(stall).into();
         let goodput = goodput(&scenario, 1, 25, 40);
         assert!(goodput > 0.9 * 167.0, "{reject:?}: {goodput}");
@@ -78,8 +78,8 @@ fn stalled(buffer_rejections: bool) -> [u64; 3] {
     calls.load = vec![RateStep { at: Duration::ZERO, rate: 500.0, ramp: false }];
     let mut scenario = Scenario::new(vec![server], vec![calls], length);
     scenario.run.bin = length;
-    let what = What::Stall(Duration::from_millis(400));
-    scenario.faults.push(HostFault { group: 0, host: 0, at: Duration::ZERO, what });
+    let kind = FaultKind::Stall(Duration::from_millis(400));
+    scenario.faults.push(HostFault { group: 0, host: 0, at: Duration::ZERO, kind });
     let results = sim::model::run(&scenario, 1);
     let count = |series: &sim::stats::Series| {
         series.rates().map(|(_, rate)| rate * length.as_secs_f64()).sum::<f64>().round() as u64
@@ -90,7 +90,7 @@ fn stalled(buffer_rejections: bool) -> [u64; 3] {
 
 /// Section VI-A of the paper: only admitted requests wait in the buffer.
 #[test]
-fn what_is_to_be_rejected_early_is_not_dropped_from_a_full_buffer() {
+fn early_rejections_are_not_dropped_by_a_full_buffer() {
     let [apart, _, refused] = stalled(false);
     assert!(apart > 180 && apart == refused, "{apart} rejected, {refused} refused");
     // If rejections take room in the buffer, dropped requests are not rejected.

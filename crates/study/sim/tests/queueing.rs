@@ -28,10 +28,10 @@ fn mean_wait(queue: &Queue) -> Interval {
 }
 
 /// Checks that an interval contains the exact value, and that its half width is at most `width` relative to its mean.
-fn agrees(what: &str, interval: Interval, exact: f64, width: f64) {
-    println!("{what}: exact {exact:.4}, simulated {interval}");
-    assert!(interval.contains(exact), "{what}: {exact} is not within {interval}");
-    assert!(!interval.too_wide(width), "{what}: {interval} is wider than {width}");
+fn agrees(name: &str, interval: Interval, exact: f64, width: f64) {
+    println!("{name}: exact {exact:.4}, simulated {interval}");
+    assert!(interval.contains(exact), "{name}: {exact} is not within {interval}");
+    assert!(!interval.too_wide(width), "{name}: {interval} is wider than {width}");
 }
 
 /// Returns a queue with one class of jobs, at a load of 0 to 1 per worker.

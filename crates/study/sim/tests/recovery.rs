@@ -18,8 +18,8 @@ const CALM: f64 = 0.55;
 /// Seconds before the overload, and seconds of overload.
 const BEFORE: u32 = 5;
 const OVERLOAD: u32 = 20;
-/// Seconds from the end of the overload until calls count. Effects of an overload last as long as its transactions: 32
-/// s at each of five hosts in a row, and three times as long if each host tries two alternates.
+/// Seconds from the end of the overload until calls count. Effects of an overload last as long as its transactions.
+/// These are 32 s at each of five hosts in a row, and three times as long if each host tries two alternates.
 const AFTER: u32 = 5 * 32 + 20;
 const AFTER_WITH_ALTERNATES: u32 = 3 * AFTER;
 /// Seconds in which calls count.
@@ -127,7 +127,7 @@ fn undisturbed(scenario: &Scenario, seed: u64) -> f64 {
 }
 
 #[test]
-fn after_an_overload_any_network_completes_what_it_did_before() {
+fn after_an_overload_any_network_completes_as_many_calls_as_before() {
     let one = |seed: usize| {
         let seed = seed as u64;
         let scenario = scenario(seed);

@@ -26,7 +26,7 @@ fn busy(results: &RunResults, host: usize) -> f64 {
 
 /// A server that stalled for three seconds finds INVITEs that were sent at 0, 0.5 and 1.5 s (RFC 3261 §17.1.1.2).
 #[test]
-fn what_comes_again_costs_a_server_what_the_setting_says() {
+fn retransmissions_cost_a_server_the_configured_work() {
     let with = |price: &str| {
         let stall = "[[fault]]\nhost = \"app\"\nat = \"100s\"\nstall = \"3s\"\n";
         let more = format!("arrivals = \"constant\"\nholding = \"30s\"\n{stall}{price}");
@@ -102,7 +102,7 @@ fn overloaded(transport: &str, rate: u32, edge: &str, more: &str) -> RunResults 
 /// Overload paper, section V-D: a server that keeps reading processes "responses, ACK and BYE requests" and only
 /// discards new INVITEs.
 #[test]
-fn of_what_comes_by_tcp_a_full_buffer_may_drop_new_calls_alone() {
+fn over_tcp_a_full_buffer_may_drop_new_calls_alone() {
     let [any, new] = ["any", "new-calls"].map(|of| overloaded("tcp", 80, &format!("discard = \"{of}\""), ""));
     let [any, new] = [any, new].map(|results| results.streams[0].outcomes);
     assert!(any.bye_failures > 100, "{any:?}");
@@ -116,7 +116,7 @@ fn of_what_comes_by_tcp_a_full_buffer_may_drop_new_calls_alone() {
 /// Section VI-A: stateless rejection "avoids that state needs to be looked up". If responses take longer than T1, every
 /// INVITE arrives twice, and the second copy can be rejected although the first was accepted.
 #[test]
-fn without_a_look_up_a_call_that_was_taken_can_be_refused_as_well() {
+fn without_a_look_up_an_accepted_call_can_be_refused_as_well() {
     let far = "[[link]]\nbetween = [\"agents\", \"edge\"]\ndelay = \"300ms\"\n";
     let [with, without] = ["true", "false"].map(|look_up| {
         let overload = format!("overload = {{ local = \"occupancy\", look_up = {look_up} }}");

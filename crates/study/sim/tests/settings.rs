@@ -4,8 +4,8 @@ use base::Instant;
 use sim::model::RunResults;
 use std::time::Duration;
 
-/// Runs a scenario with an edge and a core server, changed by `host` (keys of the core) and `more` (further tables): 20
-/// calls a second of 2 s for 200 s.
+/// Runs a scenario with an edge and a core server: 20 calls a second of 2 s for 200 s. `host` has further keys of the
+/// core, `more` further tables.
 fn run(host: &str, more: &str) -> RunResults {
     run_at(20.0, "udp", host, more)
 }
@@ -95,7 +95,7 @@ fn a_link_of_a_group_with_itself_is_there_once() {
 }
 
 #[test]
-fn what_is_lost_is_sent_again() {
+fn lost_messages_are_sent_again() {
     let lossy = link(r#"["edge", "core"]"#, r#"loss = "5%""#);
     let results = run("", &lossy);
     assert!(completed_all(&results) && resends(&results) > 1.0, "{}", resends(&results));
@@ -141,7 +141,7 @@ fn jitter_adds_half_of_itself_and_reordering_holds_back_its_share() {
 }
 
 #[test]
-fn what_is_doubled_arrives_twice() {
+fn a_duplicated_message_arrives_twice() {
     let doubled = run("", &link(r#"["edge", "core"]"#, "duplication = 1"));
     let plain = run("", "");
     // Each of the 7 messages that cross the link has a copy, which the transactions absorb.
@@ -228,7 +228,7 @@ fn occupancy_holds_its_target() {
 }
 
 #[test]
-fn a_smoothed_utilisation_changes_what_occupancy_does() {
+fn a_smoothed_utilisation_changes_the_occupancy_law() {
     // A short run is enough to tell whether two runs differ.
     let trace =
         |law: &str| run_for(40, 400.0, "udp", &format!("buffer = 400\n overload = {{ {law} }}"), "").trace;
@@ -337,7 +337,7 @@ fn a_network_card_takes_its_time_for_each_message() {
 
 /// A card drops messages beyond a thousand; over TCP they are sent again by the connection, over UDP by the caller.
 #[test]
-fn what_a_card_drops_is_sent_again() {
+fn messages_dropped_by_a_card_are_sent_again() {
     let fault = "[[fault]]\nhost = \"core\"\nat = \"60s\"\ncard = 0.01\n\
                  [[fault]]\nhost = \"core\"\nat = \"75s\"\ncard = 1\n";
     let stuck = run("card = 2000", fault);

@@ -1,7 +1,7 @@
 //! Proxies of the model that share out the state of calls: which proxy keeps it, its cost, and the survival of calls.
 
 use base::Instant;
-use config::scenario::{Costs, Group, HostFault, LinkFaults, Scenario, Stream, What};
+use config::scenario::{Costs, FaultKind, Group, HostFault, LinkFaults, Scenario, Stream};
 use distribute::{DistributionSettings, ShareLaw};
 use load::{RandomTime, RateStep};
 use sim::model::{NetworkState, ProxyModel, RunResults, StateKeeping, run_sharing};
@@ -99,7 +99,7 @@ fn link(from: Option<usize>, to: Option<usize>) -> LinkFaults {
 }
 
 #[test]
-fn a_call_costs_what_the_paper_measured() {
+fn a_call_has_the_measured_cost_of_the_paper() {
     for (keeping, carries) in [(StateKeeping::Never, STATELESS), (StateKeeping::Share(1.0), STATEFUL)] {
         let mut scenario = network(1, &[&[0]], 150.0);
         scenario.streams[0].load = vec![RateStep { at: Duration::ZERO, rate: 150.0, ramp: false }];
@@ -132,7 +132,7 @@ fn state_is_kept_exactly_once_where_messages_are_lost_doubled_and_overtaken() {
             let (calls, more) = kept(&results);
             let rang = sum(&results, |stream| stream.answer_delay.count());
             let sharing = results.hosts.iter().filter(|host| host.kept.len() > calls.len() / 10).count();
-            assert!(sharing > 1, "{law:?} {paths:?}: nobody shares out anything");
+            assert!(sharing > 1, "{law:?} {paths:?}: no proxy shares out state");
             assert_eq!(more, 0, "{law:?} {paths:?}: state at two servers");
             assert_eq!(sum(&results, unmarked), 0, "{law:?} {paths:?}: state at none");
             assert!(
@@ -167,7 +167,7 @@ fn calls_settle_after_a_proxy_restarts() {
     for at in 0..3 {
         let mut scenario = network(3, &[&[0, 1, 2]], 0.85 * OPTIMUM[2]);
         let (when, down) = (Duration::from_secs(LOAD_ENDS / 2), Duration::from_millis(200));
-        scenario.faults = vec![HostFault { group: at, host: 0, at: when, what: What::Restart(down) }];
+        scenario.faults = vec![HostFault { group: at, host: 0, at: when, kind: FaultKind::Restart(down) }];
         let results = run_sharing(&scenario, &all(3, distributed(ShareLaw::Level)), 5);
         let last = |series: &sim::stats::Series| series.rate(second(LOAD_ENDS - 8), second(LOAD_ENDS));
         let stream = &results.streams[0];
@@ -242,7 +242,7 @@ fn configured(node: &serde_json::Value) -> DistributionSettings {
 
 /// Chains that are configured only with the shares of a plan keep the planned number of calls at each proxy.
 #[test]
-fn a_chain_that_is_configured_by_a_plan_keeps_what_was_planned() {
+fn a_chain_with_the_shares_of_a_plan_keeps_the_planned_calls() {
     for length in [2, 3] {
         let nodes =
             (0..length).map(|index| plan::PlanNode::new(format!("server-{index}"), STATELESS, STATEFUL));
@@ -250,9 +250,9 @@ fn a_chain_that_is_configured_by_a_plan_keeps_what_was_planned() {
         let topology =
             plan::Topology::of_paths(nodes.collect(), &[(path.clone(), 1.0)], plan::Routing::Fixed);
         let plan = plan::solve(&topology.expect("a chain")).expect("a plan");
-        let told = serde_json::to_value(&plan).expect("a plan is JSON");
-        let told = told["nodes"].as_array().expect("nodes");
-        let groups = told.iter().map(|node| StateKeeping::Distributed(configured(node))).collect();
+        let plan_json = serde_json::to_value(&plan).expect("a plan is JSON");
+        let plan_json = plan_json["nodes"].as_array().expect("nodes");
+        let groups = plan_json.iter().map(|node| StateKeeping::Distributed(configured(node))).collect();
         let state = NetworkState { groups, model: ProxyModel::OfPaper { trying: false } };
         let results = run_sharing(&network(length, &[&path], 0.9 * OPTIMUM[length - 1]), &state, 11);
         let (calls, more) = kept(&results);

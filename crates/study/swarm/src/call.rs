@@ -32,6 +32,6 @@ pub(crate) fn request_of(message: &Message<'_>) -> RequestName {
 }
 
 /// Returns true if `message` is an INVITE outside any dialog.
-pub(crate) fn begins(message: &Message<'_>) -> bool {
+pub(crate) fn is_initial_invite(message: &Message<'_>) -> bool {
     message.method() == Some(Method::Invite) && message.to_tag().is_none()
 }

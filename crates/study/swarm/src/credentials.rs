@@ -1,4 +1,4 @@
-//! Digest authentication (RFC 3261 §22, RFC 7616): the client side, and the calculation of an observer.
+//! Digest authentication (RFC 3261 §22, RFC 7616): the client side, and the check by an observer.
 
 use crate::plan::{DOMAIN, password};
 use digest_auth::Algorithm;
@@ -62,12 +62,12 @@ pub(crate) fn answer(
     Some((field, value))
 }
 
-/// Returns the user whose password the credentials of this request prove.
+/// Returns the user whose password proves the credentials of this request.
 pub(crate) fn prover(request: &Message<'_>) -> Option<Vec<u8>> {
     proof(request).map(|(name, _)| name)
 }
 
-/// Returns the user whom the credentials prove, and their nonce, by the observer's own calculation.
+/// Returns the user of valid credentials, and their nonce. The observer calculates the response by itself.
 pub(crate) fn proof(request: &Message<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     let method = request.cseq().method_name.of(request.bytes());
     let field = if method == b"REGISTER" { "Authorization" } else { "Proxy-Authorization" };
@@ -88,7 +88,7 @@ pub(crate) struct Chaperon {
     name: Vec<u8>,
     secret: Vec<u8>,
     /// INVITEs, by the caller's branch.
-    asked: BTreeMap<Vec<u8>, Vec<u8>>,
+    invites: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The last copy with credentials of each challenged INVITE, by the caller's branch.
     again: BTreeMap<Vec<u8>, Again>,
     /// The caller's branch, by the branch of the copy with credentials.
@@ -102,19 +102,19 @@ struct Again {
 }
 
 /// Effect of a response.
-pub(crate) enum Heard {
-    /// Goes to the caller.
-    Told(Vec<u8>),
-    /// These messages are sent instead, and the caller sees nothing.
-    Answered(Vec<Vec<u8>>),
+pub(crate) enum ResponseEffect {
+    /// Pass this response to the caller.
+    ToCaller(Vec<u8>),
+    /// Send these messages, and pass nothing to the caller.
+    Send(Vec<Vec<u8>>),
 }
 
 impl Chaperon {
-    /// For the user of this name, with the right password or a wrong one.
+    /// Creates a helper for the user of this name, with the right password or a wrong one.
     pub(crate) fn new(name: &[u8], knows_password: bool) -> Self {
         let secret = if knows_password { password(name) } else { b"guessed".to_vec() };
-        let (asked, again, firsts) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { name: name.to_vec(), secret, asked, again, firsts }
+        let (invites, again, firsts) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { name: name.to_vec(), secret, invites, again, firsts }
     }
 
     /// Returns the bytes to send in place of a message of the caller.
@@ -125,7 +125,7 @@ impl Chaperon {
         };
         match (message.method(), self.again.get(branch)) {
             (Some(Method::Invite), None) => {
-                self.asked.insert(branch.to_vec(), bytes.to_vec());
+                self.invites.insert(branch.to_vec(), bytes.to_vec());
                 bytes.to_vec()
             }
             (Some(Method::Invite), Some(again)) => again.bytes.clone(),
@@ -135,30 +135,35 @@ impl Chaperon {
     }
 
     /// Handles a response to the caller.
-    pub(crate) fn hears(&mut self, bytes: &[u8]) -> Heard {
-        let Ok(message) = wire::scan(bytes) else { return Heard::Told(bytes.to_vec()) };
+    pub(crate) fn hears(&mut self, bytes: &[u8]) -> ResponseEffect {
+        let Ok(message) = wire::scan(bytes) else { return ResponseEffect::ToCaller(bytes.to_vec()) };
         let branch = message.top_via().branch.filter(|_| message.status().is_some()).unwrap_or_default();
         let first = self.firsts.get(branch).map_or(branch, Vec::as_slice).to_vec();
-        let told =
-            || Heard::Told(if branch == first { bytes.to_vec() } else { replaced(bytes, branch, &first) });
-        let asked = self.asked.get(&first).filter(|_| message.status() == Some(407));
-        let Some(asked) = asked else { return told() };
+        let to_caller = || {
+            ResponseEffect::ToCaller(if branch == first {
+                bytes.to_vec()
+            } else {
+                replaced(bytes, branch, &first)
+            })
+        };
+        let invite = self.invites.get(&first).filter(|_| message.status() == Some(407));
+        let Some(invite) = invite else { return to_caller() };
         let before = self.again.get(&first);
         let (newest, tries) = before.map_or((&first, 0), |again| (&again.branch, again.tries));
-        let challenged = replaced(asked, &first, branch);
-        let ack = ack(&wire::scan(&challenged).expect("it was read when it was sent"), &message);
+        let challenged = replaced(invite, &first, branch);
+        let ack = ack(&wire::scan(&challenged).expect("it was parsed when it was sent"), &message);
         if newest != branch {
-            return Heard::Answered(vec![ack]);
+            return ResponseEffect::Send(vec![ack]);
         }
         let may_again = tries == 0 || tries < TRIES_MAX && is_stale(&message);
-        let uri = wire::scan(asked).ok().and_then(|invite| invite.uri()).unwrap_or_default();
+        let uri = wire::scan(invite).ok().and_then(|invite| invite.uri()).unwrap_or_default();
         let credentials = answer(&message, &self.name, &self.secret, uri).filter(|_| may_again);
-        let Some((field, value)) = credentials else { return told() };
+        let Some((field, value)) = credentials else { return to_caller() };
         let branch = [newest, AGAIN.as_bytes()].concat();
-        let bytes = with_field(&replaced(asked, &first, &branch), field, &value);
+        let bytes = with_field(&replaced(invite, &first, &branch), field, &value);
         self.firsts.insert(branch.clone(), first.clone());
         self.again.insert(first, Again { branch, bytes: bytes.clone(), tries: tries + 1 });
-        Heard::Answered(vec![ack, bytes])
+        ResponseEffect::Send(vec![ack, bytes])
     }
 }
 
@@ -184,7 +189,7 @@ fn ack(invite: &Message<'_>, response: &Message<'_>) -> Vec<u8> {
 
 /// Inserts a header field before the first Max-Forwards.
 pub(crate) fn with_field(bytes: &[u8], name: &str, value: &[u8]) -> Vec<u8> {
-    let at = find(bytes, b"\r\nMax-Forwards:").expect("requests of ours have one");
+    let at = find(bytes, b"\r\nMax-Forwards:").expect("the caller's requests have Max-Forwards");
     [&bytes[..at], b"\r\n", name.as_bytes(), b": ", value, &bytes[at..]].concat()
 }
 

@@ -8,13 +8,13 @@
 //! In both, [`BalancerWatch`] and [`ProxyWatch`] check every datagram of a process against the rules in
 //! [`ProcessRule`]. A run of whole nodes is also checked against [`RunRule`].
 //!
-//! Hosts run the code of the server: [`node::Shard`] and [`control::Control`] as a balancer's process, [`node::Shard`]
-//! as a stateful proxy's. [`load::Caller`] and [`load::Answerer`] are the parties of the calls. [`sim::engine`]'s links
-//! connect them. A [`Plan`] lists the hosts, the traffic and the faults. It is drawn from a seed ([`draw()`]) or made
-//! from a scenario ([`scenario`]).
+//! Hosts run the code of the server: each process of a site has its [`node::Shard`]s and a [`control::Control`].
+//! [`load::Caller`] and [`load::Answerer`] are the parties of the calls. [`sim::engine`]'s links connect them. A
+//! [`Plan`] lists the hosts, the traffic and the faults. It is drawn from a seed ([`draw()`]) or made from a scenario
+//! ([`scenario`]).
 //!
-//! A run has two phases. In the first there are faults, and no safety rule may be broken. In the second there are none,
-//! and calls must succeed too. Then the traffic ends, and no state may be left.
+//! A run has two phases. The first phase has faults, and no safety rule may be broken. The second phase has no faults,
+//! and calls must also succeed. Then the traffic ends, and no state may be left.
 
 #![forbid(unsafe_code)]
 

@@ -11,30 +11,30 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use swarm::{Honest, SeedVerdict, World};
 
-/// Puts the whole node through random faults, and checks from outside that no rule is broken.
+/// Runs whole nodes under random faults, and checks from outside that no rule is broken.
 ///
-/// Each seed draws balancers, servers, callers, and what goes wrong: lost messages, partitions, restarts, deaths,
-/// drains, reloads. A seed that fails is printed and can be replayed.
+/// Each seed draws balancers, servers, callers and faults: lost messages, partitions, restarts, crashes, drains,
+/// reloads. A seed that fails is printed and can be replayed.
 #[derive(Parser)]
 struct Arguments {
-    /// How many seeds to run.
+    /// Number of seeds to run.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seeds: u64,
-    /// The first of them.
+    /// First seed.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// Seeds that run at a time; as many as there are cores unless set.
+    /// Number of seeds that run at the same time. The default is the number of cores.
     #[arg(long, value_name = "J")]
     jobs: Option<NonZero<usize>>,
-    /// Shows the plan and the last messages of the first seed, and runs no other.
+    /// Runs only the first seed, and shows its plan and its last messages.
     #[arg(long)]
     verbose: bool,
-    /// Runs a scenario of `sarabande sim run` in place of seeds, and prints what its callers and servers counted.
+    /// Runs a scenario of `sarabande sim run` instead of seeds, and prints the results of its callers and servers.
     ///
-    /// Not for scenarios with TCP, hosts that slow down, calls that begin at a server or that ring for different
-    /// times, a background job of balancers and servers, nor for servers with several workers, a table of service
-    /// times, an `invite_work` other than 1.75, a `repeat_work` other than 0, or `ties` that are drawn. Proxies and
-    /// balancers take no time: what they cost is left out.
+    /// These parts of a scenario are refused: TCP, hosts that slow down, calls that start at a server, calls with
+    /// different ringing times, and background jobs of balancers and servers. These are refused too: servers with
+    /// several workers, a table of service times, an `invite_work` other than 1.75, a `repeat_work` other than 0, and
+    /// `ties` that are drawn. Proxies and balancers take no time: their costs are left out.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "seed", "jobs", "verbose"])]
     scenario: Option<PathBuf>,
 }

@@ -13,7 +13,7 @@ const LATER: Duration = Duration::from_secs(3);
 const TRIES_MAX: u32 = 4;
 
 /// A REGISTER that waits for its final response.
-struct Asked {
+struct PendingRegister {
     branch: Vec<u8>,
     bytes: Vec<u8>,
     step: PhoneStep,
@@ -33,7 +33,7 @@ pub(crate) struct Phone {
     done: usize,
     /// A step to retry, and when.
     later: Option<(Instant, PhoneStep)>,
-    asked: Option<Asked>,
+    pending: Option<PendingRegister>,
     cseq: u32,
     secret: Vec<u8>,
 }
@@ -42,12 +42,12 @@ impl Phone {
     pub(crate) fn new(plan: &PhonePlan, timers: load::Timers) -> Self {
         let name = user_name(plan.user);
         let secret = if plan.knows_password { password(name.as_bytes()) } else { b"guessed".to_vec() };
-        Self { plan: plan.clone(), timers, done: 0, later: None, asked: None, cseq: 0, secret }
+        Self { plan: plan.clone(), timers, done: 0, later: None, pending: None, cseq: 0, secret }
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        if let Some(asked) = &self.asked {
-            return Some(asked.again.min(asked.until));
+        if let Some(pending) = &self.pending {
+            return Some(pending.again.min(pending.until));
         }
         let next = self.plan.steps.get(self.done).map(|(at, _)| *at);
         [next, self.later.map(|(at, _)| at)].into_iter().flatten().min()
@@ -100,22 +100,24 @@ impl Phone {
         let bytes = field.map_or(bytes.clone(), |(name, value)| with_field(&bytes, name, &value));
         let interval = self.timers.t1;
         let (again, until) = (now + interval, now + self.timers.t1 * 64);
-        self.asked = Some(Asked { branch, bytes: bytes.clone(), step, tries, again, interval, until });
+        self.pending =
+            Some(PendingRegister { branch, bytes: bytes.clone(), step, tries, again, interval, until });
         bytes
     }
 
     /// Runs due timers, and returns the bytes to send.
     pub(crate) fn tick(&mut self, now: Instant) -> Option<Vec<u8>> {
-        if let Some(asked) = &mut self.asked {
-            if now < asked.until {
-                let due = now >= asked.again;
-                asked.interval = if due { (asked.interval * 2).min(self.timers.t2) } else { asked.interval };
-                asked.again = if due { now + asked.interval } else { asked.again };
-                return due.then(|| asked.bytes.clone());
+        if let Some(pending) = &mut self.pending {
+            if now < pending.until {
+                let due = now >= pending.again;
+                pending.interval =
+                    if due { (pending.interval * 2).min(self.timers.t2) } else { pending.interval };
+                pending.again = if due { now + pending.interval } else { pending.again };
+                return due.then(|| pending.bytes.clone());
             }
             // Timer F fired without an answer.
-            self.later = Some((now, asked.step));
-            self.asked = None;
+            self.later = Some((now, pending.step));
+            self.pending = None;
         }
         if let Some(&(at, step)) = self.plan.steps.get(self.done)
             && at <= now
@@ -133,15 +135,15 @@ impl Phone {
     pub(crate) fn receive(&mut self, now: Instant, bytes: &[u8]) -> Option<Vec<u8>> {
         let response = wire::scan(bytes).ok()?;
         let (status, branch) = (response.status()?, response.top_via().branch?);
-        let asked = self.asked.take_if(|asked| asked.branch == branch && status >= 200)?;
+        let pending = self.pending.take_if(|pending| pending.branch == branch && status >= 200)?;
         let name = user_name(self.plan.user);
         let uri = Self::uri();
-        if status == 401 && asked.tries < TRIES_MAX {
+        if status == 401 && pending.tries < TRIES_MAX {
             let field = answer(&response, name.as_bytes(), &self.secret, uri.as_bytes())?;
-            return Some(self.ask(now, asked.step, asked.tries + 1, Some(field)));
+            return Some(self.ask(now, pending.step, pending.tries + 1, Some(field)));
         }
         if status >= 500 {
-            self.later = Some((now + LATER, asked.step));
+            self.later = Some((now + LATER, pending.step));
         }
         None
     }

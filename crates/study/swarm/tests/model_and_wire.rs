@@ -68,7 +68,7 @@ fn a_dead_server_gets_no_new_calls() {
 
 /// A hash sends a third of all new calls to a dead server, until it is found dead.
 #[test]
-fn what_a_hash_gave_to_a_dead_server_goes_elsewhere() {
+fn calls_hashed_to_a_dead_server_go_to_others() {
     agree(&scenario("hash", "2s", "app.2", "50s"), 0.005, 0.97..=0.999);
 }
 

@@ -45,8 +45,8 @@ fn a_seed_goes_the_same_way_twice_and_another_one_another_way() {
 #[test]
 fn seeds_draw_both_kinds_of_plans_and_every_kind_of_action() {
     let plans: Vec<_> = (0..1_000).map(draw).collect();
-    for care in [Severity::Gentle, Severity::Harsh] {
-        assert!(plans.iter().any(|plan| plan.care == care), "{care:?}");
+    for severity in [Severity::Gentle, Severity::Harsh] {
+        assert!(plans.iter().any(|plan| plan.severity == severity), "{severity:?}");
     }
     for kind in [
         "shares out state",
@@ -86,15 +86,15 @@ fn seeds_draw_both_kinds_of_plans_and_every_kind_of_action() {
     }
     // A balancer with one member could only refuse while the member is drained or dead, so no gentle plan has one.
     let lone = |site: &&SitePlan| balancer(&site.role) && site.role.targets().len() < 2;
-    let gentle = plans.iter().filter(|plan| plan.care == Severity::Gentle);
+    let gentle = plans.iter().filter(|plan| plan.severity == Severity::Gentle);
     assert_eq!(gentle.flat_map(|plan| &plan.sites).filter(lone).count(), 0);
     let shown = plans.iter().map(ToString::to_string).collect::<String>();
     let actions =
         ["Fail", "Start", "TakeOver", "Die", "Return", "Drain", "stalls", "Configure", "Rekey", "SetStore"];
     let shards = [1, 2, 3].map(|shards| format!("{shards} shards"));
     let faults = ["options: false", "Loss", "Duplicate", "Reorder", "Jitter", "Partition"];
-    for what in actions.iter().chain(&faults).copied().chain(shards.iter().map(String::as_str)) {
-        assert!(shown.contains(what), "{what} is never drawn");
+    for text in actions.iter().chain(&faults).copied().chain(shards.iter().map(String::as_str)) {
+        assert!(shown.contains(text), "{text} is never drawn");
     }
 }
 
@@ -194,17 +194,17 @@ fn a_chain_of_proxies_survives_the_restart_of_one() {
 }
 
 #[test]
-fn what_bytes_cannot_have_is_refused() {
+fn scenarios_that_cannot_run_on_bytes_are_refused() {
     let slow = "[[fault]]\nhost = \"pool.2\"\nat = \"30s\"\nslowdown = 0.5\n";
     assert!(scenario(slow).unwrap_err().contains("slowdown"));
     let text =
         "[host.server]\nrole = \"server\"\ncapacity = 160\n[calls.main]\npath = [\"server\"]\nrate = 80\n";
     let direct = config::scenario::parse(text, "test.toml").unwrap_or_else(|errors| panic!("{errors}"));
-    assert!(swarm::scenario::plan(&direct).unwrap_err().contains("begin at a server"));
+    assert!(swarm::scenario::plan(&direct).unwrap_err().contains("start at a server"));
     let quota = "quota = { period = \"10ms\", processor = 2000 }";
-    for (setting, what) in [(quota, "quotas"), ("card = 2000", "network cards")] {
+    for (setting, text) in [(quota, "quotas"), ("card = 2000", "network cards")] {
         let proxy =
             format!("[host.other]\ncapacity = 160\n{setting}\n[calls.other]\npath = [\"other\"]\nrate = 1\n");
-        assert!(scenario(&proxy).unwrap_err().contains(what));
+        assert!(scenario(&proxy).unwrap_err().contains(text));
     }
 }

@@ -48,7 +48,7 @@ impl Sent {
     /// Parses the message.
     ///
     /// # Panics
-    /// It is not a SIP message, or has a fault.
+    /// When it is not a SIP message, or has a fault.
     pub fn message(&self) -> wire::Message<'_> {
         let message = wire::scan(&self.bytes).unwrap_or_else(|error| panic!("{error:?}:\n{self:?}"));
         assert_eq!(message.fault(), None, "{self:?}");
@@ -58,7 +58,7 @@ impl Sent {
     /// Returns the status code.
     ///
     /// # Panics
-    /// It is not a response.
+    /// When it is not a response.
     pub fn status(&self) -> u16 {
         self.message().status().expect("a response")
     }
@@ -66,13 +66,13 @@ impl Sent {
     /// Returns the branch of its topmost Via.
     ///
     /// # Panics
-    /// The Via has no branch.
+    /// When the Via has no branch.
     pub fn branch(&self) -> Vec<u8> {
         self.message().top_via().branch.expect("a branch").to_vec()
     }
 }
 
-/// The only shard of a process.
+/// A process with one shard.
 pub struct Bed {
     /// The shard.
     pub shard: Shard,
@@ -99,7 +99,7 @@ impl Bed {
     /// Passes an input to the shard. Returns the messages it sends, in order.
     ///
     /// # Panics
-    /// The audit fails: a load differs from the sum of its leases, or a ticket belongs to no request.
+    /// When the audit fails: a load differs from the sum of its leases, or a ticket belongs to no request.
     pub fn input(&mut self, input: ShardInput<'_>) -> Vec<Sent> {
         let mut out = Outbox::default();
         self.shard.handle(self.now, input, &mut out);
@@ -121,7 +121,7 @@ impl Bed {
     /// Receives a message by this flow and returns the only message that the shard sends, apart from a 100.
     ///
     /// # Panics
-    /// The shard sends none, or several.
+    /// When the shard sends none, or several.
     pub fn one_by(&mut self, flow: Flow, bytes: &[u8]) -> Sent {
         let mut sent = self.receive_by(flow, bytes);
         sent.retain(|sent| sent.message().status() != Some(100));
@@ -132,7 +132,7 @@ impl Bed {
     /// Receives a datagram and returns the only message that the shard sends.
     ///
     /// # Panics
-    /// The shard sends none, or several.
+    /// When the shard sends none, or several.
     pub fn one(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> Sent {
         let mut sent = self.receive(listener, from, bytes);
         assert_eq!(sent.len(), 1, "{sent:#?}");
@@ -142,7 +142,7 @@ impl Bed {
     /// Receives a datagram that must be dropped for this reason.
     ///
     /// # Panics
-    /// The shard sends a message, or does not count the drop.
+    /// When the shard sends a message, or does not count the drop.
     pub fn dropped(&mut self, listener: u16, from: SocketAddr, bytes: &[u8], reason: &str) {
         let before = self.drops(reason);
         assert_eq!(self.receive(listener, from, bytes), []);
@@ -167,7 +167,7 @@ impl Bed {
     /// Returns the decision about a request at the first listener, without sending it.
     ///
     /// # Errors
-    /// The request would be refused; the text says why.
+    /// When the request would be refused; the text says why.
     pub fn explain(&mut self, from: SocketAddr, bytes: &[u8]) -> Result<Explanation, String> {
         self.explain_by(Flow::udp(0, from), bytes)
     }
@@ -175,7 +175,7 @@ impl Bed {
     /// Returns the decision about a request by this flow, without sending it.
     ///
     /// # Errors
-    /// The request would be refused; the text says why.
+    /// When the request would be refused; the text says why.
     pub fn explain_by(&mut self, flow: Flow, bytes: &[u8]) -> Result<Explanation, String> {
         self.shard.explain(self.now, flow, bytes, &mut Outbox::default())
     }

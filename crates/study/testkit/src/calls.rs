@@ -1,4 +1,4 @@
-//! Method calls, which need no import: finds the files that define the methods a file calls, as far as names tell.
+//! Finds the files that define the methods that a file calls. Method calls need no import, so names decide.
 //!
 //! The type is known only for `Type::name`, `Self::name` and `self.name(`. Any other call counts by its name, if
 //! exactly one file has a method of this name that the caller may see, and no type of another crate has such a method.

@@ -26,14 +26,14 @@ enum Names<'a> {
 }
 
 /// Returns the steps of all circles of a crate, as `module needs module`. A file needs the files that define the names
-/// in it, also where another module re-exports these names. Unit tests do not count. A module's re-exports from modules
+/// in it, even if another module re-exports these names. Unit tests do not count. A module's re-exports from modules
 /// below it do not count if it does not use them itself.
 pub fn circles(of: &str) -> Vec<String> {
     circles_among(&sources(of), &Names::OfOthers)
 }
 
-/// Returns the steps of all circles like [`circles`], but counts more: a file also needs the files that define the
-/// methods it calls, as far as names tell, and the modules that it names without `crate` or `super`.
+/// Returns the steps of all circles like [`circles`], but counts more. A file also needs the files that define the
+/// methods it calls, as far as names tell. It also needs the modules that it names without `crate` or `super`.
 pub fn circles_with_calls(of: &str) -> Vec<String> {
     let files = sources(of);
     circles_among(&files, &Names::All(Methods::new(&files, foreign_methods(of))))
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_found_through_what_modules_show() {
+    fn a_circle_is_found_through_re_exports() {
         let root = ("lib", "mod a; mod b; mod c; pub use c::d::D;");
         let others =
             [("c/mod", "mod d; pub(crate) use d::D;"), ("c/d", "pub struct D;"), ("b", "use crate::c::D;")];

@@ -4,7 +4,7 @@ use crate::rules::{crates_but, folder_of};
 use crate::source::sources;
 use std::collections::BTreeMap;
 
-/// Returns the names that stand more than once among the public types of a crate and of its direct dependencies in the
+/// Returns the names that occur more than once among the public types of a crate and of its direct dependencies in the
 /// workspace, as `crate: Name in dependency, dependency`.
 pub fn shared_names() -> Vec<String> {
     let crates = crates_but("");

@@ -4,7 +4,8 @@ use crate::read::{route_set, tag, value};
 use std::net::SocketAddr;
 
 /// A request under construction. [`new`](Self::new) sets the fields of a request outside dialogs,
-/// [`in_dialog`](Self::in_dialog) the fields of a caller's request within a dialog. A test overrides the others.
+/// [`in_dialog`](Self::in_dialog) the fields of a caller's request within a dialog. A test overrides the fields that
+/// matter to it.
 #[derive(Clone, Debug)]
 pub struct TestRequest {
     /// Method.

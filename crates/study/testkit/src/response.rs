@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_response_copies_what_it_has_to() {
+    fn a_response_copies_the_required_fields() {
         let request = "INVITE sip:b SIP/2.0\r\nv: SIP/2.0/UDP a.b;branch=z9hG4bK1, SIP/2.0/UDP c\r\nVia: SIP/2.0/UDP d\r\n\
             From: <sip:a>;tag=1\r\nTo: <sip:b>\r\nRecord-Route: <sip:p;lr>\r\nCall-ID: i\r\nCSeq: 7 INVITE\r\n\r\n";
         let [source, contact] = ["192.0.2.1:9", "192.0.2.2:5060"].map(|at| at.parse().unwrap());

@@ -1,8 +1,8 @@
 //! Compares the pages of rules (`docs/evidence/rfc/`) with the marks in code and tests. Every rule needs a mark in
 //! both, every mark needs a rule, and the page lists the places of the marks.
 //!
-//! A rule is identified by its section and a number of our own. Its mark is both in brackets, with a hyphen between, in
-//! a comment.
+//! A rule is identified by its section and a number of our own. Its mark is a comment with both in brackets, joined by
+//! a hyphen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ pub fn compare(pages: &[&str], places: Places<'_>) -> usize {
         if std::env::var_os(UPDATE).is_some() {
             std::fs::write(&path, &expected).expect("the repository can be written to");
         } else {
-            assert!(text == expected, "{} is old: run with {UPDATE}=1", path.display());
+            assert!(text == expected, "{} is outdated: run with {UPDATE}=1", path.display());
         }
         count += rules.len();
     }
@@ -205,7 +205,7 @@ fn filled(page: &str, code: &Marks, tests: &Marks) -> (String, BTreeSet<String>)
                 out.push(' ');
             }
             out += "|\n";
-            assert!(rules.insert(rule.to_owned()), "{rule} is there twice");
+            assert!(rules.insert(rule.to_owned()), "{rule} occurs twice");
         } else {
             out += line;
             out.push('\n');

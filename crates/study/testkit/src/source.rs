@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_after_a_unit_test_counts() {
+    fn code_after_a_unit_test_counts() {
         let text = "use a::A;\n#[cfg(test)]\nuse b::B;\n#[cfg(test)]\nmod tests {\n    fn f() {\n    }\n}\nuse c::C;\n";
         assert_eq!(without_tests(text).collect::<Vec<_>>(), ["use a::A;", "use c::C;"]);
     }

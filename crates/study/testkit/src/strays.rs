@@ -1,10 +1,10 @@
-//! Finds methods apart from their type, which a reader of the type does not see.
+//! Finds methods outside the file and folder of their type, where a reader of the type does not see them.
 
 use crate::source::{Source, sources};
 
 /// Returns the inherent methods of a crate outside the file and the folder of their type, as `file: Type::method`. The
-/// folder of a type in `token/mod.rs` is everything below `token`, of a type in `shard.rs` everything below `shard`.
-/// For a type in `home/services.rs` the files of `home` count as well.
+/// folder of a type in `token/mod.rs` is everything below `token`. The folder of a type in `shard.rs` is everything
+/// below `shard`. For a type in `home/services.rs` the files of `home` count as well.
 pub fn strays(of: &str) -> Vec<String> {
     strays_among(&sources(of))
 }

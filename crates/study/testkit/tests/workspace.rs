@@ -1,7 +1,8 @@
 //! Rules of the repository. The files of large crates have no circular dependencies, each page of `docs/evidence/rfc/`
-//! agrees with the marks in code and tests, and documents name only existing files and tests. `UPDATE_DOCS=1` rewrites
-//! the places of the marks in the pages.
+//! agrees with the marks in code and tests, documents name only existing files and tests, and their links lead to
+//! existing pages and headings. `UPDATE_DOCS=1` rewrites the places of the marks in the pages.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use testkit::circles::{circles, circles_with_calls};
 use testkit::names::shared_names;
@@ -67,6 +68,15 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
+fn page(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The pieces of a page in backticks, fenced blocks included.
+fn code(page: &str) -> impl Iterator<Item = &str> {
+    page.split('`').skip(1).step_by(2)
+}
+
 /// Whether a test of this name exists: `module::function`, or `module::*` for any function of a file.
 fn is_test(module: &str, function: &str) -> bool {
     let places = match module {
@@ -76,24 +86,24 @@ fn is_test(module: &str, function: &str) -> bool {
         "names" => vec![repository().join("tests/tests/live/names.rs")],
         _ => ["node", "proxy", "balance"].map(|of| folder_of(&format!("{of}/tests/{module}.rs"))).to_vec(),
     };
-    let mut texts = places.iter().filter_map(|place| std::fs::read_to_string(place).ok());
+    let mut texts = places.iter().filter_map(|place| fs::read_to_string(place).ok());
     texts.any(|text| function == "*" || text.contains(&format!("fn {function}(")))
 }
 
 /// `3261-16.md` names existing files of the code, and in each row of a table an existing test or the random tester.
 #[test]
-fn the_page_of_the_proxy_names_what_there_is() {
-    let page = std::fs::read_to_string(repository().join("docs/evidence/rfc/3261-16.md")).expect("a page");
+fn the_page_of_the_proxy_names_existing_files_and_tests() {
+    let page = page(&repository().join("docs/evidence/rfc/3261-16.md"));
     let roots = ["node/src", "wire/src", "wire", "wire/src/header", "proxy/src"].map(folder_of);
     let (mut files, mut named) = (0, 0);
-    for quoted in page.split('`').skip(1).step_by(2) {
+    for quoted in code(&page) {
         if let Some((module, function)) = quoted.split_once("::") {
-            assert!(is_test(module, function), "{quoted} is no test");
+            assert!(is_test(module, function), "{quoted} is not a test");
             named += 1;
         } else if Path::new(quoted).extension().is_some_and(|extension| extension == "rs") {
             let name = quoted.strip_prefix("wire/").or(quoted.strip_prefix("proxy/")).unwrap_or(quoted);
             let mut places = roots.iter().map(|root| root.join(name)).chain([repository().join(quoted)]);
-            assert!(places.any(|place| place.exists()), "{quoted} is no file");
+            assert!(places.any(|place| place.exists()), "{quoted} is not a file");
             files += 1;
         }
     }
@@ -110,8 +120,7 @@ fn the_page_of_the_proxy_names_what_there_is() {
 fn every_file_that_is_named_exists() {
     let mut checked = 0;
     for document in ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/decisions.md"] {
-        let text = std::fs::read_to_string(repository().join(document)).expect("a document");
-        for quoted in text.split('`').skip(1).step_by(2) {
+        for quoted in code(&page(&repository().join(document))) {
             let is_file =
                 quoted.ends_with('/') || Path::new(quoted).extension().is_some_and(|end| end == "rs");
             let Some((name, path)) = quoted.split_once('/').filter(|_| is_file) else { continue };
@@ -122,4 +131,61 @@ fn every_file_that_is_named_exists() {
         }
     }
     assert!(checked > 80, "{checked} paths were found");
+}
+
+/// Adds all pages in a folder, apart from build output, installed packages and hidden folders.
+fn add_pages(folder: &Path, pages: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder of the repository") {
+        let path = entry.expect("it can be read").path();
+        let name = path.file_name().expect("an entry has a name").to_string_lossy().into_owned();
+        if path.is_dir() && !name.starts_with('.') && !["target", "node_modules"].contains(&&*name) {
+            add_pages(&path, pages);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            pages.push(path);
+        }
+    }
+}
+
+/// The anchors of a page's headings, as GitHub makes them: lower case, hyphens for blanks, no other punctuation, and a
+/// number if a heading is repeated.
+fn anchors(page: &str) -> Vec<String> {
+    let mut slugs: Vec<String> = Vec::new();
+    let mut is_fenced = false;
+    let mut anchors = Vec::new();
+    for line in page.lines() {
+        is_fenced ^= line.trim_start().starts_with("```");
+        let Some((level, title)) = line.split_once(' ').filter(|_| !is_fenced) else { continue };
+        if level.is_empty() || !level.trim_start_matches('#').is_empty() {
+            continue;
+        }
+        let kept = title.trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        let slug = kept.collect::<String>().to_lowercase().replace(' ', "-");
+        let earlier = slugs.iter().filter(|other| **other == slug).count();
+        anchors.push(if earlier == 0 { slug.clone() } else { format!("{slug}-{earlier}") });
+        slugs.push(slug);
+    }
+    anchors
+}
+
+/// Checks all links within the repository.
+#[test]
+fn every_link_leads_to_a_file_and_a_heading() {
+    let mut pages = Vec::new();
+    add_pages(&repository(), &mut pages);
+    let (mut wrong, mut checked) = (Vec::new(), 0);
+    for path in pages {
+        let text = page(&path);
+        let plain = text.split('`').step_by(2).flat_map(|piece| piece.split("](").skip(1));
+        let targets = plain.filter_map(|rest| rest.split([')', ' ']).next());
+        for target in targets.filter(|target| !target.contains(':')) {
+            checked += 1;
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let file = if file.is_empty() { path.clone() } else { path.with_file_name(file) };
+            if !file.exists() || !(anchor.is_empty() || anchors(&page(&file)).iter().any(|it| it == anchor)) {
+                wrong.push(format!("{}: {target}", path.display()));
+            }
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+    assert!(checked > 400, "{checked} links were found");
 }

@@ -7,16 +7,16 @@ use server::Findings;
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
-#[command(group(clap::ArgGroup::new("what").required(true)))]
+#[command(group(clap::ArgGroup::new("input").required(true)))]
 pub(crate) struct Arguments {
     /// The configuration file, a scenario of the simulator, or a topology for `plan`.
-    #[arg(group = "what")]
+    #[arg(group = "input")]
     file: Option<PathBuf>,
     /// Print the JSON schema of the configuration file, of scenarios or of topologies.
-    #[arg(long, group = "what", value_name = "KIND", num_args = 0..=1, default_missing_value = "config")]
+    #[arg(long, group = "input", value_name = "KIND", num_args = 0..=1, default_missing_value = "config")]
     schema: Option<Kind>,
     /// Print the reference of all keys of the configuration file, of scenarios or of topologies.
-    #[arg(long, group = "what", value_name = "KIND", num_args = 0..=1, default_missing_value = "config")]
+    #[arg(long, group = "input", value_name = "KIND", num_args = 0..=1, default_missing_value = "config")]
     reference: Option<Kind>,
 }
 
@@ -47,18 +47,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Looks for errors in a file. It is read once: it may be a pipe.
+/// Looks for errors in a file. Reads the file once, since it may be a pipe.
 fn check(file: &Path) -> Result<()> {
     let name = file.display();
-    let wrong = |errors: config::Errors| anyhow!("{name} is not fine:\n{errors}");
+    let wrong = |errors: config::Errors| anyhow!("{name} has errors:\n{errors}");
     let text = config::text(file).map_err(wrong)?;
     if scenario::is_text_of_scenario(&text) {
         let scenario = scenario::parse(&text, &name.to_string()).map_err(wrong)?;
-        return print_line!("{name}: fine: {}", scenario.outlook());
+        return print_line!("{name}: valid: {}", scenario.outlook());
     }
     if topology::is_topology(&text) {
         let topology = topology::parse(&text, &name.to_string()).map_err(wrong)?;
-        return print_line!("{name}: fine: {} nodes", topology.nodes().len());
+        return print_line!("{name}: valid: {} nodes", topology.nodes().len());
     }
     let config = config::parse(&text, &name.to_string()).map_err(|errors| {
         // The file of users is checked as well, so that the next run does not find another error.
@@ -67,8 +67,8 @@ fn check(file: &Path) -> Result<()> {
     })?;
     let Findings { problems, warnings } = server::check(&config, file);
     if !problems.is_empty() {
-        bail!("{name} is fine, but not what it needs:\n{}", problems.join("\n"));
+        bail!("{name} is valid, but its environment has problems:\n{}", problems.join("\n"));
     }
-    print_line!("{name}: fine: {}", config.summary())?;
+    print_line!("{name}: valid: {}", config.summary())?;
     config.warnings().into_iter().chain(warnings).try_for_each(|warning| print_line!("warning: {warning}"))
 }

@@ -45,8 +45,8 @@ fn is_back(members: &[MemberView]) -> Result<()> {
     let names: Vec<_> = names.collect();
     if !names.is_empty() {
         bail!(
-            "the scaler of its pool drains {} and alone takes that back, once the server runs and is needed; see /api/scale, and raise \
-             `least` of [pool.<name>.scale] to have it always",
+            "the scaler of the pool drains {}, and ends the drain only if the server runs and is needed; see \
+             /api/scale, or raise `least` of [pool.<name>.scale] to keep the server in use",
             names.join(", ")
         );
     }
@@ -61,7 +61,7 @@ fn wait(target: &Target, mut members: Vec<MemberView>) -> Result<()> {
         progress.show(format!("{}: {}", names.join(", "), left(&members)))?;
         if let Some(member) = members.iter().find(|member| !member.draining) {
             progress.end()?;
-            bail!("{} does not drain any more: somebody has undone it", member.address);
+            bail!("{} is no longer draining: the drain was undone", member.address);
         }
         if members.iter().all(|member| member.calls == 0 && member.transactions == 0) {
             return progress.end();
@@ -90,12 +90,12 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_the_scaler_drains_is_not_taken_back() {
+    fn an_undrain_fails_if_the_scaler_drains_the_member() {
         let drained = json!({ "draining": true, "drained_by_scaler": true });
         let members =
             [member("10.0.0.1:5060", "up", &json!({})), member("10.0.0.2:5060", "draining", &drained)];
         assert!(is_back(&members[..1]).is_ok());
-        let error = is_back(&members).expect_err("it has no effect").to_string();
-        assert!(error.starts_with("the scaler of its pool drains 10.0.0.2:5060 and alone"), "{error}");
+        let error = is_back(&members).expect_err("the undrain has no effect").to_string();
+        assert!(error.starts_with("the scaler of the pool drains 10.0.0.2:5060, and ends"), "{error}");
     }
 }

@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     } else {
         if arguments.call_id.is_some() && arguments.tag.is_none() && !explanation.known {
             print::line(
-                "Without --tag TAG, the From tag of who began it, no call in progress is found by its Call-ID.\n",
+                "A call in progress is found by its Call-ID only with --tag TAG, the From tag of its caller.\n",
             )?;
         }
         print::line(text(&explanation))?;
@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 /// A word without spaces or control characters, which a SIP message can contain as it is.
 fn word(text: &str) -> Result<String, String> {
     let fine = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
-    if fine { Ok(text.to_owned()) } else { Err("write it without spaces".to_owned()) }
+    if fine { Ok(text.to_owned()) } else { Err("expected text without spaces".to_owned()) }
 }
 
 /// A header field on one line.
@@ -138,7 +138,7 @@ fn with_line_ends(bytes: Vec<u8>) -> Vec<u8> {
     message
 }
 
-/// Invents a request. Missing parts are those of a new call of an unknown caller.
+/// Invents a request. Parts without an option have the values of a new call from an unknown caller.
 fn made_up(arguments: &Arguments) -> String {
     let Arguments { method, call_id, uri, from_uri, to_uri, tag, header, .. } = arguments;
     // A call in progress was routed when it began, so the usual request of it is the BYE.
@@ -174,17 +174,18 @@ fn text(explanation: &ExplanationView) -> String {
     let ExplanationView { member, outside, why, pool, policy, token, route, .. } = explanation;
     let reason = match why.as_str() {
         "policy" => format!("a new call, chosen by {policy} among the members that take calls"),
-        "queue" => "a new call, which the queue of its pool gives to a member that has room".to_owned(),
-        "waits" => "a new call, which waits in the queue of its pool until a member has room".to_owned(),
+        "queue" => "a new call, which the queue of its pool assigns to a member with a free place".to_owned(),
+        "waits" => "a new call, which waits in the queue of its pool until a member has a free place".to_owned(),
         "full" => {
-            "a new call, and as many wait in the queue of its pool as may: another pool of its route gets it, or it gets 503".to_owned()
+            "a new call, and the queue of its pool is full: the next pool of its route gets it, or it gets 503".to_owned()
         }
-        "outside" => "no pool gets it: it goes where its Route or Request-URI leads".to_owned(),
-        "session" => "its call is in the session table".to_owned(),
-        "token" => "a verified token names it, or the request comes from there".to_owned(),
-        "moved" => format!("its member died before it answered; {policy} chose another one"),
-        "search" => "nobody here knows the INVITE that it belongs to; whoever has that acts on it".to_owned(),
-        "rejected" => "it is in a dialog that nobody here knows, and gets 481".to_owned(),
+        "outside" => "no pool: the request follows its Route or Request-URI".to_owned(),
+        "session" => "the call of the request is in the session table".to_owned(),
+        "token" => "a verified token names the destination, or the request comes from it".to_owned(),
+        "moved" => format!("the member of the call died before it answered; {policy} chose another one"),
+        "search" => "the INVITE of the request is not known here: all members get the request, and the member with \
+                    the INVITE handles it".to_owned(),
+        "rejected" => "the dialog of the request is not known here: it gets 481".to_owned(),
         "busy" => "every member that takes new calls is at its limit (`overload` or `max_rate` of the pool): it gets 503".to_owned(),
         "unavailable" => match pool {
             Some(pool) => format!("no member of {pool} takes new calls: it gets 503"),
@@ -213,8 +214,9 @@ fn located(user: &str, ExplanationView { route, contacts, .. }: &ExplanationView
     let count = plural(contacts.len() as u64, "contact");
     let user = plain(user);
     let order = if contacts.len() > 1 { ", the highest q first" } else { "" };
-    let head =
-        format!("goes to  {count} of {user}{order}\nbecause  it is for a user of the registrar{route}");
+    let head = format!(
+        "goes to  {count} of {user}{order}\nbecause  the request is for a user of the registrar{route}"
+    );
     if contacts.is_empty() { head } else { format!("{head}\n\n{}", rows(contacts)) }
 }
 
@@ -318,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_where_why_and_who_else() {
+    fn member_reason_and_candidates_are_shown() {
         let text = text(&explanation(Some("10.0.0.2:5060"), "policy"));
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[0], "goes to  10.0.0.2:5060");
@@ -329,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn it_names_the_law_and_the_figure_of_what_is_at_its_limit() {
+    fn a_member_at_its_limit_is_shown_with_law_and_figure() {
         let mut busy = explanation(None, "busy");
         busy.candidates[0].refusal = Some("limit".to_owned());
         busy.candidates[1].refusal = Some("max_rate".to_owned());
@@ -351,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_which_route_what_that_does_and_which_pool() {
+    fn route_rewrites_and_pool_are_shown() {
         let rewrite = |action: &str, before: Option<&str>, after: Option<&str>| RewriteView {
             action: action.to_owned(),
             before: before.map(str::to_owned),
@@ -387,14 +389,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_member_sends_goes_outside() {
+    fn a_request_of_a_member_goes_outside() {
         let outside = Some("192.0.2.9:5060".parse().unwrap());
         let text = text(&ExplanationView { outside, ..explanation(None, "outside") });
-        assert!(text.starts_with("goes to  192.0.2.9:5060\nbecause  no pool gets it"), "{text}");
+        assert!(text.starts_with("goes to  192.0.2.9:5060\nbecause  no pool: the request follows"), "{text}");
     }
 
     #[test]
-    fn what_is_for_a_user_goes_to_contacts() {
+    fn a_request_for_a_user_goes_to_contacts() {
         let contact = ContactView {
             contact: "sip:bob@192.0.2.9".to_owned(),
             q: 1.0,
@@ -406,19 +408,24 @@ mod tests {
         let one = ExplanationView { user, contacts: vec![contact], ..explanation(None, "located") };
         let text = |explanation| text(&explanation);
         let shown = text(one.clone());
-        let head = "goes to  1 contact of bob@example.com\nbecause  it is for a user of the registrar\n\n";
+        let head =
+            "goes to  1 contact of bob@example.com\nbecause  the request is for a user of the registrar\n\n";
         assert!(shown.starts_with(head) && shown.contains("sip:bob@192.0.2.9"), "{shown}");
         let none = text(ExplanationView { contacts: Vec::new(), ..one });
         assert!(none.starts_with("goes to  0 contacts of bob@example.com\n"), "{none}");
     }
 
     #[test]
-    fn without_a_member_it_says_what_happens_instead() {
+    fn without_a_member_the_response_is_shown() {
         let text = |why| text(&explanation(None, why));
         let starts = |text: &str, start: &str| assert!(text.starts_with(start), "{text}");
         starts(&text("unavailable"), "goes to  no member\nbecause  no member takes new calls: it gets 503\n");
-        starts(&text("rejected"), "goes to  no member\nbecause  it is in a dialog that nobody here knows");
-        starts(&text("search"), "goes to  every member that answers\nbecause  nobody here knows the INVITE");
+        starts(&text("rejected"), "goes to  no member\nbecause  the dialog of the request is not known here");
+        starts(
+            &text("search"),
+            "goes to  every member that answers\nbecause  the INVITE of the request is not known \
+                                here",
+        );
     }
 
     #[test]
@@ -426,7 +433,11 @@ mod tests {
         let fixed = |text: &str| String::from_utf8(with_line_ends(text.into())).unwrap();
         assert_eq!(fixed("BYE x SIP/2.0\nTo: y"), "BYE x SIP/2.0\r\nTo: y\r\n\r\n");
         assert_eq!(fixed("BYE x SIP/2.0\nTo: y\n\nbody\n"), "BYE x SIP/2.0\r\nTo: y\r\n\r\nbody\r\n");
-        assert_eq!(fixed("BYE x SIP/2.0\r\nTo: y\n\n"), "BYE x SIP/2.0\r\nTo: y\n\n", "that is what came");
+        assert_eq!(
+            fixed("BYE x SIP/2.0\r\nTo: y\n\n"),
+            "BYE x SIP/2.0\r\nTo: y\n\n",
+            "the bytes are unchanged"
+        );
     }
 
     /// The request that is invented from these arguments.
@@ -442,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_words_make_a_request() {
+    fn options_make_a_request() {
         let text = words(&[
             "--uri",
             "sip:+44@h",
@@ -467,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_made_up_are_in_a_dialog_when_their_method_is() {
+    fn invented_requests_are_in_a_dialog_if_their_method_needs_one() {
         assert!(words(&["--call-id", "x", "--method", "BYE"]).contains(";tag=callee\r\n"));
         assert!(!words(&["--call-id", "x"]).contains(";tag=callee"));
         assert!(words(&["--call-id", "x", "--tag", "y"]).contains("CSeq: 1 BYE\r\n"));

@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &Arguments, program: Command) -> Result<()> {
     fs::create_dir_all(directory)
         .and_then(|()| write(&program, directory))
         .with_context(|| format!("{}: cannot be written", directory.display()))?;
-    print_line!("the pages are in {}", directory.display())
+    print_line!("manual pages written to {}", directory.display())
 }
 
 fn write(command: &Command, directory: &Path) -> io::Result<()> {

@@ -83,7 +83,7 @@ fn window(text: &str) -> Result<Duration, String> {
 fn server_address(text: &str) -> Result<SocketAddr, String> {
     let address = address::socket(text)?;
     if address.ip().is_unspecified() {
-        return Err("an address is needed that packets have: that of the server, or leave it out".to_owned());
+        return Err("expected an address of the server that appears in packets, or no --server".to_owned());
     }
     Ok(address)
 }
@@ -106,11 +106,11 @@ fn settings(arguments: &Arguments) -> Result<MonitorSettings> {
     let mut servers = arguments.server.clone();
     if servers.is_empty() {
         let port = arguments.port;
-        servers = latency::listening(port).context("the addresses of this host cannot be found out")?;
+        servers = latency::listening(port).context("the addresses of this host cannot be listed")?;
         if servers.is_empty() {
             bail!(
-                "nothing listens at port {port} of this host: start the server first, or name its port with --port or its \
-                 addresses with --server"
+                "nothing listens at port {port} of this host: start the server first, or give its port with --port \
+                 or its addresses with --server"
             );
         }
     }
@@ -191,15 +191,17 @@ async fn watch(
         Some(address) => Some(page::start(address, shown).await?),
         None => None,
     };
-    print_note!("measures {} ({})", servers.join(", "), arguments.pair);
+    print_note!("measuring {} ({})", servers.join(", "), arguments.pair);
     if let Some(Reporting { to, server, .. }) = reporting {
-        print_note!("tells the capacity of {server} to {}", to.join(", "));
+        print_note!("reporting the capacity of {server} to {}", to.join(", "));
     }
     if let Some(address) = http {
         print_note!("metrics at http://{address}/metrics, windows at http://{address}/api/windows");
     }
     if let Err(error) = notify::ready() {
-        print_note!("NOTIFY_SOCKET of the environment takes nothing: systemd is not told: {error}");
+        print_note!(
+            "NOTIFY_SOCKET cannot be written, so systemd does not know that the service is ready: {error}"
+        );
     }
     loop {
         let report = tokio::select! {
@@ -233,7 +235,7 @@ struct Printer {
 struct Unpaired {
     /// Start of the first window with such requests.
     since: Option<Instant>,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Unpaired {
@@ -244,12 +246,12 @@ impl Unpaired {
     fn take(&mut self, report: &WindowReport, pairing: &Pairing) -> bool {
         let Counts { requests, measured, .. } = report.totals;
         // The final response to an INVITE may come only when the callee answers.
-        if self.is_told || measured > 0 || requests == 0 || matches!(pairing, Pairing::Final(_)) {
+        if self.is_reported || measured > 0 || requests == 0 || matches!(pairing, Pairing::Final(_)) {
             return false;
         }
         let since = *self.since.get_or_insert(report.window.start);
-        self.is_told = report.window.end.saturating_since(since) >= Self::PATIENCE;
-        self.is_told
+        self.is_reported = report.window.end.saturating_since(since) >= Self::PATIENCE;
+        self.is_reported
     }
 }
 
@@ -279,13 +281,13 @@ impl Printer {
             let other = match pairing {
                 Pairing::Provisional => "",
                 _ => {
-                    "a server that passes no INVITEs on needs --pair provisional, which goes by its answers; "
+                    "a server that does not forward INVITEs needs --pair provisional, which measures responses; "
                 }
             };
             print_note!(
-                "nothing is measured: {requests} INVITEs came in, and nothing went out that belongs to one by --pair {pairing}: \
-                 {other}what goes out has to be seen here, and come from an address of --server; with --hep the server has to \
-                 send copies of both directions"
+                "nothing is measured: {requests} INVITEs arrived, and no message that left belongs to one by --pair \
+                 {pairing}: {other}messages that leave must be captured here, and come from an address of --server; \
+                 with --hep the server must send copies of both directions"
             );
         }
         if self.json {
@@ -302,7 +304,7 @@ impl Printer {
     fn row(&self, Estimated { report, capacity }: &Estimated) -> String {
         let date = UnixTime::from_millis(report.window.start.as_nanos() / 1_000_000).rfc3339();
         let mut row = date[11..if self.milliseconds { 23 } else { 19 }].to_owned();
-        write!(row, " {:>8}", report.window.count).expect("a String takes any text");
+        write!(row, " {:>8}", report.window.count).expect("writing to a String cannot fail");
         let times = report.window.latency.map(|latency| {
             let Latency { min, mean, deviation, median, p95, p99, max } = latency;
             [min, median, mean, deviation, p95, p99, max].map(milliseconds)
@@ -313,19 +315,19 @@ impl Printer {
             times => times.map(Vec::from).unwrap_or_default(),
         };
         for time in times {
-            write!(row, " {time:>7}").expect("a String takes any text");
+            write!(row, " {time:>7}").expect("writing to a String cannot fail");
         }
         if let Some(capacity) = capacity {
             let digits = usize::from(*capacity < 1_000.0);
-            write!(row, " {capacity:>6.digits$}").expect("a String takes any text");
+            write!(row, " {capacity:>6.digits$}").expect("writing to a String cannot fail");
         }
         for (name, count) in notable(report) {
-            write!(row, "  {name} {count}").expect("a String takes any text");
+            write!(row, "  {name} {count}").expect("writing to a String cannot fail");
         }
         // A server that has stopped answering is not idle.
         if let Some(oldest) = report.oldest.filter(|_| report.window.latency.is_none()) {
             write!(row, "  {} waiting, for {} ms", report.waiting, milliseconds(oldest))
-                .expect("a String takes any text");
+                .expect("writing to a String cannot fail");
         }
         row
     }
@@ -335,7 +337,7 @@ impl Printer {
         let Some(report) = self.last.filter(|report| report.totals.requests == 0) else { return };
         let servers: Vec<_> = self.servers.iter().map(ToString::to_string).collect();
         print_note!(
-            "nothing was measured: of {} SIP messages none was a request to {} that --pair {} begins with",
+            "nothing was measured: of {} SIP messages none was a request to {} that starts a measurement by --pair {}",
             report.totals.messages,
             servers.join(" or "),
             self.pairing
@@ -363,26 +365,26 @@ mod tests {
     use ::monitor::Window;
 
     #[test]
-    fn requests_without_a_measurement_are_told_of_once() {
-        let told = |pairing: &Pairing, totals: Counts| {
+    fn requests_without_a_measurement_are_reported_once() {
+        let reported = |pairing: &Pairing, totals: Counts| {
             let mut unpaired = Unpaired::default();
             let report = |second: u64| {
                 let at = |second: u64| Instant::from_millis(1_000 * second);
                 let window = Window { start: at(second), end: at(second + 1), ..Window::default() };
                 WindowReport { window, totals, ..WindowReport::default() }
             };
-            let told = (0..60).filter(|second| unpaired.take(&report(*second), pairing));
-            told.collect::<Vec<_>>()
+            let reported = (0..60).filter(|second| unpaired.take(&report(*second), pairing));
+            reported.collect::<Vec<_>>()
         };
         let waits = Counts { requests: 10, ..Counts::default() };
-        assert_eq!(told(&Pairing::Invite, waits), [4], "after five seconds");
-        assert!(told(&Pairing::Final(None), waits).is_empty(), "it may ring for long");
-        assert!(told(&Pairing::Invite, Counts { measured: 1, ..waits }).is_empty());
-        assert!(told(&Pairing::Invite, Counts::default()).is_empty());
+        assert_eq!(reported(&Pairing::Invite, waits), [4], "after five seconds");
+        assert!(reported(&Pairing::Final(None), waits).is_empty(), "a call may ring for long");
+        assert!(reported(&Pairing::Invite, Counts { measured: 1, ..waits }).is_empty());
+        assert!(reported(&Pairing::Invite, Counts::default()).is_empty());
     }
 
     #[test]
-    fn rows_fit_a_terminal_and_say_what_is_odd() {
+    fn rows_fit_a_terminal_and_show_unusual_counts() {
         let us = Duration::from_micros;
         let latency = Latency {
             min: us(80),

@@ -24,7 +24,8 @@ pub(crate) struct Arguments {
 /// All results for a topology. Rates are in calls a second.
 #[derive(Serialize)]
 struct Answer {
-    /// The largest load by each rule; `None` if some calls would pass no node that has what they need.
+    /// The largest load by each rule; `None` if some calls would pass no node that can keep their state or authenticate
+    /// them.
     carried: Vec<Carried>,
     /// The largest load if nodes decided by the whole path of a call; `None` with too many paths.
     with_paths_known: Option<f64>,
@@ -50,7 +51,7 @@ const RULES: [(StateRule, &str); 5] = [
     (StateRule::First, "the node where a call enters"),
     (StateRule::Last, "the node where a call leaves"),
     (StateRule::Optimum, OPTIMUM),
-    (StateRule::Nobody, "nobody"),
+    (StateRule::ForwardOnly, "no node"),
 ];
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -65,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         bail!("{file} is a configuration of the server: `sarabande run {file}` runs it");
     }
     let topology =
-        topology::load(&arguments.topology).map_err(|errors| anyhow!("{file} is not fine:\n{errors}"))?;
+        topology::load(&arguments.topology).map_err(|errors| anyhow!("{file} has errors:\n{errors}"))?;
     let answer = answer(&topology, arguments.load).with_context(|| format!("{file} has no plan"))?;
     if arguments.json {
         print::line(serde_json::to_string_pretty(&answer)?)?;
@@ -93,7 +94,7 @@ fn answer(topology: &Topology, load: Option<f64>) -> Result<Answer> {
     // Compares the figures as they are shown, so that a printed load can be asked for.
     let shown = |load: f64| (load * 100.0).round();
     let is_carried = load.map(|load| shown(load) <= shown(most.load));
-    // A load that is too high is planned for as the largest one.
+    // If the load is too high, the plan is for the largest load.
     let plan = load.map_or_else(|| most.clone(), |load| most.at(load.min(most.load)));
     Ok(Answer {
         carried: carried.into_iter().collect::<Result<_>>()?,
@@ -104,17 +105,18 @@ fn answer(topology: &Topology, load: Option<f64>) -> Result<Answer> {
     })
 }
 
-/// The largest load by a rule; `None` if it leaves calls without what they need.
+/// The largest load by a rule; `None` if by this rule some calls have no node that keeps their state or authenticates
+/// them.
 fn by_hand(topology: &Topology, rule: StateRule) -> Result<Option<f64>> {
     match solve_with(topology, rule) {
         Ok(plan) => Ok(Some(plan.load)),
-        Err(PlanError::NobodyHas(_)) => Ok(None),
+        Err(PlanError::MissingFunction(_)) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
 fn show(topology: &Topology, answer: &Answer, load: Option<f64>) -> Result<()> {
-    let mut carried = table(&["who keeps state", "calls/s"]);
+    let mut carried = table(&["nodes that keep state", "calls/s"]);
     for Carried { rule, load } in &answer.carried {
         carried.add_row([(*rule).to_owned(), load.map_or_else(|| "-".to_owned(), rate)]);
     }
@@ -124,37 +126,37 @@ fn show(topology: &Topology, answer: &Answer, load: Option<f64>) -> Result<()> {
         && whole > most * 1.001
     {
         print_line!(
-            "\nIf nodes knew the whole path of each call and not only where it goes next: {} calls/s.",
+            "\nIf nodes knew the whole path of each call and not only its next node: {} calls/s.",
             rate(whole)
         )?;
     }
     match (load, answer.is_carried) {
         (Some(load), Some(true)) => {
-            print_line!("\n{} calls/s are carried, shared out like this:\n", rate(load))?;
+            print_line!("\n{} calls/s are carried, with this division of state:\n", rate(load))?;
         }
         (Some(load), _) => {
             let most = rate(answer.plan.load);
             print_line!(
-                "\n{} calls/s are not carried; the most are {most}, shared out like this:\n",
+                "\n{} calls/s are not carried; at most {most} are, with this division of state:\n",
                 rate(load)
             )?;
         }
-        _ => print_line!("\nThe most are carried like this:\n")?,
+        _ => print_line!("\nThe highest load is carried with this division of state:\n")?,
     }
     print::line(nodes(&answer.plan))?;
     if answer.plan.nodes.iter().any(|node| node.keep.is_none()) {
         print_line!(
-            "\nby way: it keeps different shares of the calls of its ways, which `keep` of [distribution] cannot \
-             say; use law = \"level\" there, which finds a share for each next hop."
+            "\nper hop: the node keeps a different share for each next hop, and `keep` of [distribution] is a single \
+             share; use law = \"level\" at this node, which finds a share for each next hop."
         )?;
     }
     match &answer.paths {
         Some(paths) if paths.len() > 1 => {
-            print_line!("\nShare of each path's calls whose state its nodes keep:\n")?;
+            print_line!("\nShare of the calls of each path with state at each node:\n")?;
             print::line(paths_table(topology, paths))
         }
         Some(_) => Ok(()),
-        None => print_line!("\nThere are more than {} paths: they are not listed.", plan::PATHS_MAX),
+        None => print_line!("\nThe paths are not listed: there are more than {}.", plan::PATHS_MAX),
     }
 }
 
@@ -169,7 +171,7 @@ fn nodes(plan: &Plan) -> comfy_table::Table {
         let mut row =
             vec![node.name.clone(), rate(node.calls), rate(node.kept), rate(node.forwarded), percent(share)];
         row.extend(authenticates.then(|| rate(node.authenticated)));
-        row.push(node.keep.map_or_else(|| "by way".to_owned(), |keep| format!("{keep:.4}")));
+        row.push(node.keep.map_or_else(|| "per hop".to_owned(), |keep| format!("{keep:.4}")));
         row.extend([percent(node.utilisation), if node.bottleneck { "bottleneck" } else { "" }.to_owned()]);
         shown.add_row(row);
     }

@@ -33,15 +33,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let path = format!("/api/registrations?user={}{}", escape(user), contact.unwrap_or_default());
     let method = if *remove { "DELETE" } else { "GET" };
     let found: ContactsView = target.send(method, &path, b"")?.json(&[200])?;
-    let asked = if *remove { &found.removed } else { &found.contacts };
-    let count = plural(asked.len() as u64, "contact");
+    let shown = if *remove { &found.removed } else { &found.contacts };
+    let count = plural(shown.len() as u64, "contact");
     if *json {
         print_line!("{}", serde_json::to_string_pretty(&found)?)?;
-    } else if !asked.is_empty() {
+    } else if !shown.is_empty() {
         let left = if *remove { format!(" removed, {} left", found.contacts.len()) } else { String::new() };
-        print_line!("{user}: {count}{left}\n\n{}", rows(asked))?;
+        print_line!("{user}: {count}{left}\n\n{}", rows(shown))?;
     }
-    match asked.len() {
+    match shown.len() {
         0 if *remove && !found.contacts.is_empty() => Err(Exit::no(format!("{user} has no such contact"))),
         0 => Err(Exit::no(format!("{user} has no contacts"))),
         _ => Ok(()),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_writes_moves_no_cursor() {
+    fn control_characters_of_clients_are_not_printed() {
         assert_eq!(plain("sip:a\u{1b}[2J@h\r\n"), "sip:a\u{fffd}[2J@h\u{fffd}\u{fffd}");
     }
 }

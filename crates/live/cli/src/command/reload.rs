@@ -14,8 +14,8 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let reloaded: Reloaded = arguments.target.post("/api/reload", b"")?;
     print_line!("configuration reloaded")?;
-    for what in reloaded.needs_restart {
-        print_line!("{what} changed: takes effect with the next start")?;
+    for key in reloaded.needs_restart {
+        print_line!("{key} changed: the change takes effect at the next start")?;
     }
     Ok(())
 }

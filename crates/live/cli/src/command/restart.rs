@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
         if since.elapsed() > PATIENCE {
             bail!(
-                "no other process has taken over within {}; the one before goes on. The log says why",
+                "no other process has taken over within {}; the old process continues. See its log for the reason",
                 span(PATIENCE.as_secs_f64())
             );
         }
@@ -43,13 +43,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 fn text(before: &HealthView, now: &HealthView) -> String {
     let left = match now.predecessor_calls {
         Some(calls) if calls > 0 => {
-            format!("; {} are still with the process before", plural(calls as u64, "call"))
+            format!("; {} are still in the old process", plural(calls as u64, "call"))
         }
         _ => String::new(),
     };
     let version = match (&before.version, &now.version) {
         (old, new) if old == new => format!("version {new}"),
-        (old, new) => format!("version {new}, which was {old}"),
+        (old, new) => format!("version {new}, previously {old}"),
     };
     format!("restarted: another process has taken over, {version}{left}")
 }

@@ -71,7 +71,7 @@ async fn serve(config: Config, path: PathBuf) -> Result<()> {
     };
     tracing::info!("serving: {summary}");
     if let Err(error) = notify::ready() {
-        tracing::warn!(%error, "NOTIFY_SOCKET of the environment takes nothing: systemd is not told");
+        tracing::warn!(%error, "NOTIFY_SOCKET cannot be written, so systemd does not know that the service is ready");
     }
     tokio::spawn(commands.obey(server.handle(), file));
     server.run().await.map_err(|error| anyhow!(error))
@@ -80,11 +80,14 @@ async fn serve(config: Config, path: PathBuf) -> Result<()> {
 /// Starts the program again with the arguments of this process: by its path, where a newer version may be installed.
 ///
 /// # Errors
-/// Errors in the file, with which a successor would not start, or the reason why it cannot be started.
+/// Errors in the configuration file, or the reason why the program cannot be started.
 fn start_successor(file: &Path) -> Result<()> {
     configuration(file)?;
     if let Some(keeper) = keeper::pid() {
-        rustix::process::kill_process(keeper, Signal::USR2).context("the process that keeps the service")?;
+        rustix::process::kill_process(keeper, Signal::USR2).context(
+            "the keeper process of the service cannot be \
+                                                                    signalled",
+        )?;
         return Ok(());
     }
     let mut arguments = env::args_os();
@@ -126,7 +129,7 @@ impl Commands {
     }
 
     async fn obey(mut self, handle: Handle, file: PathBuf) {
-        let mut asked = false;
+        let mut is_stopping = false;
         let mut restarts = handle.restarts();
         loop {
             tokio::select! {
@@ -149,8 +152,8 @@ impl Commands {
                 _ = self.terminate.recv() => {}
                 _ = self.interrupt.recv() => {}
             }
-            if std::mem::replace(&mut asked, true) {
-                tracing::warn!("asked twice: stopping at once");
+            if std::mem::replace(&mut is_stopping, true) {
+                tracing::warn!("second signal: stopping at once");
                 server::log::flush(LAST_LINES);
                 std::process::exit(1);
             }

@@ -12,11 +12,11 @@ use anyhow::Result;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    what: What,
+    command: SimCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum What {
+enum SimCommand {
     /// Runs a scenario and prints its results.
     Run(arguments::Arguments),
     /// Makes one figure: data, plots, and a report that compares them with the statements of its source.
@@ -32,10 +32,10 @@ enum What {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    match &arguments.what {
-        What::Figure(arguments) => figures::one(arguments),
-        What::Figures(arguments) => figures::all(arguments),
-        What::Run(arguments) => run::run(arguments),
-        What::List => figures::list(),
+    match &arguments.command {
+        SimCommand::Figure(arguments) => figures::one(arguments),
+        SimCommand::Figures(arguments) => figures::all(arguments),
+        SimCommand::Run(arguments) => run::run(arguments),
+        SimCommand::List => figures::list(),
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
 
 const MIB: usize = 1 << 20;
 
-/// Paths that exist if the server has a registrar, listeners for connections, or one for monitors.
+/// Paths that exist if the server has a registrar, listeners for connections, or a listener for monitors.
 pub(super) const REGISTRAR: &str = "/api/registrar";
 const CONNECTIONS: &str = "/api/connections";
 const CAPACITY: &str = "/api/capacity";
@@ -110,13 +110,13 @@ fn text(health: &HealthView, sessions: &Sessions, MembersView { members, names }
     let deaf =
         members.iter().filter(|member| member.member && member.answers_probes == Some(false)).map(|member| {
             format!(
-                "\n{} answers calls but no OPTIONS: unanswered calls tell when it is dead",
+                "\n{} answers calls but no OPTIONS: unanswered calls show when it is dead",
                 member.address
             )
         });
     format!(
         "sarabande {version}, up {up}, {policy}, {new_calls}\n\n{}\n\n\
-         sessions: {} active, {} ended and remembered{}{}{}{}{}{}",
+         sessions: {} active, {} ended and kept{}{}{}{}{}{}",
         rows(members, health.pools.len() > 1),
         sessions.active,
         sessions.expired,
@@ -130,7 +130,7 @@ fn text(health: &HealthView, sessions: &Sessions, MembersView { members, names }
     )
 }
 
-/// Text about the policy, or that of each pool.
+/// Text about the policy, or the policy of each pool.
 fn policies(health: &HealthView) -> String {
     match &health.pools[..] {
         [] => format!("policy {}", health.policy),
@@ -150,7 +150,8 @@ fn admission(overload: &OverloadView) -> String {
     let now = match (*recently_refused * 100.0, *acceptance * 100.0) {
         (0.0, _) => String::new(),
         (share, takes) => format!(
-            "; {share:.0} % of the last seconds, now messages wait {:.0} ms and the law takes {takes:.0} % of new requests",
+            "; {share:.0} % of the last seconds, now messages wait {:.0} ms and the law accepts {takes:.0} % of new \
+            requests",
             wait_seconds * 1_000.0
         ),
     };
@@ -181,7 +182,7 @@ pub(super) fn asks(view: &NeighbourView) -> String {
         _ if view.silent => "answers nothing, gets one request at a time".to_owned(),
         (true, Some(rate)) => format!("takes {rate:.0} requests a second"),
         (true, None) => format!("takes {:.0} % of requests", view.acceptance * 100.0),
-        (false, _) if view.ignores_offer => "does not answer our offer (RFC 7339)".to_owned(),
+        (false, _) if view.ignores_offer => "does not support RFC 7339".to_owned(),
         (false, _) => "asks for no limit".to_owned(),
     }
 }
@@ -201,7 +202,7 @@ fn limits(member: &MemberView) -> Option<String> {
     let MemberView { address, limit_law, limit, unanswered, max_rate, offered_total, held_back, .. } = member;
     let found = limit_law.as_ref().map(|law| match (limit, unanswered) {
         (Some(limit), open) => {
-            format!("{} unanswered at most ({law}), {} are", limit, open.unwrap_or_default())
+            format!("at most {} unanswered ({law}), now {}", limit, open.unwrap_or_default())
         }
         (None, _) => format!("none now ({law})"),
     });
@@ -240,9 +241,9 @@ fn queue(pool: &PoolHealth) -> Option<String> {
     let full = queue.members.iter().filter(is_full).map(|member| &*member.address).collect::<Vec<_>>();
     let full = match full[..] {
         [] => String::new(),
-        _ => format!("; no call until an answer or a probe: {}", full.join(", ")),
+        _ => format!("; at their limits of unanswered calls: {}", full.join(", ")),
     };
-    let silent = if silent > 0 { format!("; without word of {silent}") } else { String::new() };
+    let silent = if silent > 0 { format!("; {silent} without updates") } else { String::new() };
     Some(format!(
         "\nqueue of {}: {} waiting, {} delivered, {refused} refused; members take {most:.0} calls/s{silent}{full}",
         pool.name,
@@ -258,7 +259,7 @@ fn pools_in_trouble(health: &HealthView) -> impl Iterator<Item = String> {
         match pool.last_resort {
             0 => format!("\nno member of {} takes new calls", pool.name),
             tried => format!(
-                "\nno member of {} is known to take new calls: they go to {tried} of {} all the same",
+                "\nno member of {} is known to take new calls: they are tried at {tried} of {}",
                 pool.name,
                 plural(pool.members as u64, "member")
             ),
@@ -273,15 +274,15 @@ fn new_calls(health: &HealthView) -> String {
         "stopping: no new calls are taken".to_owned()
     } else if health.last_resort > 0 {
         let tried = health.last_resort;
-        format!("no member is known to take new calls: they go to {tried} of {members} all the same")
+        format!("no member is known to take new calls: they are tried at {tried} of {members}")
     } else {
         format!("new calls go to {} of {members}", health.accepting)
     }
 }
 
 /// Text about the calls that are left in the process that this one took over from.
-fn before(health: &HealthView, what: &str) -> String {
-    let left = |left| format!("\nthe process before is still there, with {}", plural(left as u64, what));
+fn before(health: &HealthView, noun: &str) -> String {
+    let left = |left| format!("\nthe previous process still runs, with {}", plural(left as u64, noun));
     health.predecessor_calls.map(left).unwrap_or_default()
 }
 
@@ -289,8 +290,8 @@ fn before(health: &HealthView, what: &str) -> String {
 fn trouble(NameView { name, addresses, error }: &NameView) -> Option<String> {
     Some(match (addresses, error) {
         (0, None) => format!("\n{name} is being looked up"),
-        (0, Some(error)) => format!("\n{name} is not resolved and stands for no member: {error}"),
-        (_, Some(error)) => format!("\n{name} was not resolved again, its last answer stays: {error}"),
+        (0, Some(error)) => format!("\n{name} is not resolved, so it has no members: {error}"),
+        (_, Some(error)) => format!("\n{name} was not resolved again, its last addresses stay: {error}"),
         (_, None) => return None,
     })
 }
@@ -301,16 +302,13 @@ fn proxy_takes(health: &HealthView) -> String {
         "stopping: no new calls are taken".to_owned()
     } else if health.last_resort > 0 {
         let hops = plural(health.members as u64, "next hop");
-        format!(
-            "no next hop is known to take new calls:\nthey go to {} of {hops} all the same",
-            health.last_resort
-        )
+        format!("no next hop is known to take new calls:\nthey are tried at {} of {hops}", health.last_resort)
     } else if !health.healthy {
         "no new calls are taken".to_owned()
     } else if health.degraded.is_empty() {
         "new calls are taken".to_owned()
     } else {
-        "new calls are taken, but not all works".to_owned()
+        "new calls are taken, with problems".to_owned()
     }
 }
 
@@ -345,7 +343,7 @@ fn proxy_text(health: &HealthView, proxy: &ProxyView) -> String {
 
 /// Text about whether a next hop gets requests.
 fn hop_state(hop: &NextHop) -> &'static str {
-    if hop.resting { "failed, gets none while others live" } else { "in use" }
+    if hop.resting { "failed, unused while others work" } else { "in use" }
 }
 
 /// Text about the division of state in a chain of proxies.
@@ -364,12 +362,15 @@ fn distribution(shared: &DistributionView) -> String {
         ..
     } = shared;
     let credentials = if here + left + done > 0 {
-        format!("\n  credentials: {here} judged here, {left} left to a proxy behind, {done} verified before")
+        format!(
+            "\n  credentials: {here} verified here, {left} left to a later proxy, {done} verified earlier"
+        )
     } else {
         String::new()
     };
     format!(
-        "\nshared-out state: {kept} kept here, {} passed ({open} open, {before} kept before){credentials}\n  {:.0} % busy, {} throttled{refused}",
+        "\ndivision of state: {kept} kept here, {} forwarded ({open} open, {before} kept earlier){credentials}\n  \
+        {:.0} % busy, {} throttled{refused}",
         open + before,
         100.0 * shared.utilisation,
         plural(shared.throttled_neighbours as u64, "neighbour"),
@@ -381,12 +382,12 @@ fn calls(calls: &CallsView) -> String {
     let CallsView { ringing, answered, watched, records_total, records_waiting_bytes: waiting, .. } = calls;
     let mut text = format!("\ncalls: {ringing} ringing, {answered} answered");
     if *watched > 0 {
-        let _ = write!(text, ", {watched} watched after an end that nothing proves");
+        let _ = write!(text, ", {watched} with an unconfirmed end");
     }
     let _ = write!(text, "; {}", plural(*records_total, "record"));
     if let Some(trouble) = &calls.records_trouble {
         let waiting = if *waiting > 0 { format!("{waiting} bytes wait: ") } else { String::new() };
-        let _ = write!(text, "\nrecords are not where they belong: {waiting}{trouble}");
+        let _ = write!(text, "\nrecords are not in their store: {waiting}{trouble}");
     }
     text
 }
@@ -606,7 +607,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_queue_says_what_it_does() {
+    fn a_queue_is_shown_with_its_counts() {
         let mut pool = several_pools().remove(0);
         assert_eq!(queue(&pool), None);
         let member = |address: &str, calls_per_second, silent| {
@@ -621,8 +622,8 @@ pub(crate) mod tests {
             "members": [member("10.0.0.1:5060", 100.0, false), member("10.0.0.2:5060", 20.0, true)],
         });
         pool.queue = Some(serde_json::from_value(shown).expect("a queue"));
-        let line = "\nqueue of core: 1 call waiting, 12 delivered, 5 refused; members take 120 calls/s; without word of 1; \
-                    no call until an answer or a probe: 10.0.0.2:5060";
+        let line = "\nqueue of core: 1 call waiting, 12 delivered, 5 refused; members take 120 calls/s; 1 without \
+                    updates; at their limits of unanswered calls: 10.0.0.2:5060";
         assert_eq!(queue(&pool).as_deref(), Some(line));
     }
 
@@ -643,20 +644,20 @@ pub(crate) mod tests {
         assert_eq!(words("10.0.0.1"), ["10.0.0.1:5060", "core,spare", "up"]);
         assert_eq!(words("10.0.0.2"), ["10.0.0.2:5060", "-", "removed"]);
         assert!(text.contains("\nno member of spare takes new calls\n"), "{text}");
-        let tried = "\nno member of out is known to take new calls: they go to 1 of 2 members all the same";
+        let tried = "\nno member of out is known to take new calls: they are tried at 1 of 2 members";
         assert!(text.ends_with(tried), "{text}");
-        assert!(!rows(&members.members, false).contains("core,spare"), "one pool needs no column");
+        assert!(!rows(&members.members, false).contains("core,spare"), "a single pool has no column");
     }
 
     #[test]
-    fn without_members_all_sums_are_nought() {
+    fn without_members_all_sums_are_zero() {
         let table = rows(&[], false);
         let cells: Vec<_> = table.lines().last().unwrap().split_whitespace().collect();
         assert_eq!(cells, ["total", "0", "0", "0.00", "0", "-"]);
     }
 
     #[test]
-    fn states_show_the_figure_that_goes_with_them() {
+    fn states_are_shown_with_their_figures() {
         let shown = |name, more| state(&member("10.0.0.1:5060", name, &more));
         assert_eq!(shown("ejected", json!({ "ejected_seconds": 12.3 })), "ejected 12s");
         assert_eq!(shown("paused", json!({ "paused_seconds": 12.3 })), "paused 12s");
@@ -668,13 +669,14 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn limits_of_members_are_shown_with_what_they_kept_away() {
+    fn limits_of_members_are_shown_with_requests_held_back() {
         let shown = |more| limits(&member("10.0.0.1:5060", "up", &more));
         assert_eq!(shown(json!({})), None, "it has none");
         let found = json!({
             "limit_law": "gradient", "limit": 8, "unanswered": 9, "offered_total": 50, "held_back": { "limit": 20, "max_rate": 0 }
         });
-        let line = "\nlimits of 10.0.0.1:5060: 8 unanswered at most (gradient), 9 are; 20 of 50 new requests held back";
+        let line = "\nlimits of 10.0.0.1:5060: at most 8 unanswered (gradient), now 9; 20 of 50 new requests held \
+                   back";
         assert_eq!(shown(found).as_deref(), Some(line));
         let both = json!({
             "limit_law": "aimd", "unanswered": 3, "max_rate": 40, "offered_total": 50, "held_back": { "limit": 2, "max_rate": 3 }
@@ -717,14 +719,14 @@ pub(crate) mod tests {
             text.starts_with("sarabande 1.2.3, up 1d 1h, policy tlwl, new calls go to 0 of 1 member\n"),
             "{text}"
         );
-        let sessions = "\nsessions: 5 active, 6 ended and remembered\nthe process before is still there, with 4 sessions\n\
+        let sessions = "\nsessions: 5 active, 6 ended and kept\nthe previous process still runs, with 4 sessions\n\
                         refused here: 600 requests with 486 No\n";
         assert!(text.contains(sessions) && !text.contains("481 No"), "{text}");
         assert!(
             text.ends_with(
                 "\n10.0.0.1:5060 is down for 2m 10s; last probe: no answer in time\n\
-                 typo.invalid is not resolved and stands for no member: no name\n\
-                 old.example was not resolved again, its last answer stays: late"
+                 typo.invalid is not resolved, so it has no members: no name\n\
+                 old.example was not resolved again, its last addresses stay: late"
             ),
             "{text}"
         );
@@ -753,19 +755,19 @@ pub(crate) mod tests {
         .unwrap();
         assert_eq!(
             proxy_text(&HealthView { predecessor_calls: Some(1), ..health("proxy") }, &proxy),
-            "sarabande 1.2.3, up 5s, proxy, new calls are taken\n\nnext hop 10.0.0.1:5060 failed, gets none while others live\n\
+            "sarabande 1.2.3, up 5s, proxy, new calls are taken\n\nnext hop 10.0.0.1:5060 failed, unused while others work\n\
              next hop 10.0.0.2:5060 in use\n\n12 of at most 1000 transactions, 5 of at most 256 MiB, 3 requests unanswered\n\
-             the process before is still there, with 1 request\n\
+             the previous process still runs, with 1 request\n\
              since the start: 40 forwarded, 2 of them again to another next hop,\n  20 without a transaction, 1 response relayed, 1 refused\n\
              forks: 4 further branches, 1 group rung out, 3 CANCELs\n\
-             shared-out state: 40 kept here, 25 passed (20 open, 5 kept before)\n  credentials: 9 judged here, 2 left to a proxy behind, 1 verified before\n  46 % busy, 1 neighbour throttled, 20 % of new requests refused now\n\
-             calls: 2 ringing, 7 answered, 1 watched after an end that nothing proves; 1 record\n\
-             records are not where they belong: 512 bytes wait: No space left on device"
+             division of state: 40 kept here, 25 forwarded (20 open, 5 kept earlier)\n  credentials: 9 verified here, 2 left to a later proxy, 1 verified earlier\n  46 % busy, 1 neighbour throttled, 20 % of new requests refused now\n\
+             calls: 2 ringing, 7 answered, 1 with an unconfirmed end; 1 record\n\
+             records are not in their store: 512 bytes wait: No space left on device"
         );
     }
 
     #[test]
-    fn a_proxy_without_anywhere_to_send_calls_says_so() {
+    fn a_proxy_without_next_hops_that_take_calls_is_shown() {
         let head = |health: HealthView| proxy_takes(&health);
         assert_eq!(head(health("proxy")), "new calls are taken");
         let reasons = vec!["no next hop takes new calls: 10.0.0.1:5060 is down".to_owned()];
@@ -774,13 +776,10 @@ pub(crate) mod tests {
         let silent = HealthView { last_resort: 1, ..failed };
         assert_eq!(
             head(silent),
-            "no next hop is known to take new calls:\nthey go to 1 of 1 next hop all the same"
+            "no next hop is known to take new calls:\nthey are tried at 1 of 1 next hop"
         );
         let degraded = vec!["registrations and calls to users fail: ...".to_owned()];
-        assert_eq!(
-            head(HealthView { degraded, ..health("proxy") }),
-            "new calls are taken, but not all works"
-        );
+        assert_eq!(head(HealthView { degraded, ..health("proxy") }), "new calls are taken, with problems");
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
 }
 
 /// Remaining work of a server that stops.
-struct Left {
+struct RemainingWork {
     text: String,
     /// Calls, or requests of a proxy.
     calls: u64,
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     loop {
         match remaining(target) {
             Ok(None) => {
-                progress.show("stopped; another process takes calls now".to_owned())?;
+                progress.show("stopped; another process now accepts calls".to_owned())?;
                 return progress.end();
             }
             Ok(Some(left)) => {
@@ -53,15 +53,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                     return progress.end();
                 }
             }
-            Err(error) if Exit::is_nobody(&error) => {
+            Err(error) if Exit::is_connection_refused(&error) => {
                 progress.show("stopped".to_owned())?;
                 progress.end()?;
                 let cut = last.filter(|left| left.calls > 0 && Instant::now() >= left.ends);
                 return cut.map_or(Ok(()), |left| {
-                    Err(Exit::no(format!(
-                        "[stop] wait was over, and the server has ended with {}",
-                        left.text
-                    )))
+                    Err(Exit::no(format!("[stop] wait is over, and the server has ended with {}", left.text)))
                 });
             }
             Err(error) if failed => {
@@ -75,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Returns the remaining work of the server; `None` if a newly started server answers in its place.
-fn remaining(target: &Target) -> Result<Option<Left>> {
+fn remaining(target: &Target) -> Result<Option<RemainingWork>> {
     let health = target.health()?;
     let Some(seconds) = health.stop_seconds else { return Ok(None) };
     let ends = Instant::now() + Duration::from_secs_f64(seconds);
@@ -84,9 +81,9 @@ fn remaining(target: &Target) -> Result<Option<Left>> {
         let answered = proxy.calls.as_ref().map_or(0, |calls| calls.answered as u64);
         let text = plural(proxy.unanswered as u64, "unanswered request");
         let text = if answered > 0 { format!("{text}, {}", plural(answered, "call")) } else { text };
-        return Ok(Some(Left { text, calls: proxy.unanswered as u64 + answered, ends }));
+        return Ok(Some(RemainingWork { text, calls: proxy.unanswered as u64 + answered, ends }));
     }
     let members: MembersView = target.get(MEMBERS)?;
     let calls = members.members.iter().map(|member| u64::from(member.calls)).sum();
-    Ok(Some(Left { text: left(&members.members), calls, ends }))
+    Ok(Some(RemainingWork { text: left(&members.members), calls, ends }))
 }

@@ -39,7 +39,7 @@ pub(crate) fn draw_keys(frame: &mut Frame<'_>, area: Rect, keys: &str) {
     frame.render_widget(Paragraph::new(keys).style(DIM).alignment(Alignment::Right), area);
 }
 
-/// Elapsed part of a time; after it only the last calls go on.
+/// Draws the elapsed part of a time. After this time only the last calls continue.
 pub(crate) fn draw_progress(frame: &mut Frame<'_>, area: Rect, seconds: f64, total: f64) {
     let done = (seconds / total).clamp(0.0, 1.0);
     let label =

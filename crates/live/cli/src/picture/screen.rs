@@ -22,7 +22,7 @@ impl Screen {
     }
 
     /// Whether `q`, Esc or Ctrl-C was pressed.
-    #[expect(clippy::unused_self, reason = "keys come one by one only while the terminal is this screen")]
+    #[expect(clippy::unused_self, reason = "keys are readable one by one only while a `Screen` exists")]
     pub(crate) fn has_quit(&mut self) -> Result<bool> {
         while event::poll(Duration::ZERO)? {
             let Event::Key(key) = event::read()? else { continue };

@@ -78,7 +78,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn rates_are_of_the_last_second_and_outlive_a_restart() {
+    fn rates_are_of_the_last_second_and_survive_a_restart() {
         let mut tracks = Tracks::default();
         let mut rate = |seconds: f64, assigned: u64| {
             let more = json!({ "assigned_total": assigned, "work": 1.5 });
@@ -89,12 +89,12 @@ mod tests {
             assert!((rate(f64::from(tenth) * 0.1, 1_000 + tenth as u64) - 10.0).abs() < 1e-6);
         }
         assert!((rate(2.5, 1_120) - 105.0).abs() < 1e-6, "since 1.5 s, when it was 1,015");
-        assert!(rate(3.0, 5).abs() < 1e-9, "it has been restarted");
+        assert!(rate(3.0, 5).abs() < 1e-9, "the counter restarted");
         assert!((rate(4.0, 25) - 20.0).abs() < 1e-6);
     }
 
     #[test]
-    fn who_left_is_forgotten() {
+    fn the_past_of_a_removed_member_is_dropped() {
         let mut tracks = Tracks::default();
         let members = ["10.0.0.1:5060", "10.0.0.2:5060"].map(|address| member(address, "up", &json!({})));
         for second in 0..30 {

@@ -14,7 +14,7 @@ fn commands() -> Vec<String> {
 }
 
 #[test]
-fn every_command_and_every_option_has_its_page() {
+fn every_command_and_option_is_in_a_manual_page() {
     let folder = folder("manual").join("man1");
     let path = folder.to_str().expect("a path in UTF-8");
     let (code, _, errors) = outcome(&["man", path]);
@@ -27,13 +27,13 @@ fn every_command_and_every_option_has_its_page() {
         assert!(page(&format!("sarabande-{command}.1")).contains(".SH SYNOPSIS"), "{command}");
     }
     assert!(page("sarabande-drain.1").contains("\\-\\-wait"));
-    assert!(page("sarabande-sim-run.1").contains("\\-\\-vary"), "commands of commands have pages too");
+    assert!(page("sarabande-sim-run.1").contains("\\-\\-vary"), "subcommands have pages, too");
 }
 
 #[test]
-fn a_folder_that_cannot_be_made_is_named() {
+fn a_directory_that_cannot_be_created_is_named() {
     let file = folder("manual-file").join("file");
-    fs::write(&file, "").expect("it can be written");
+    fs::write(&file, "").expect("the file can be written");
     let below = file.join("man1");
     let (code, _, errors) = outcome(&["man", below.to_str().expect("a path in UTF-8")]);
     assert_eq!(code, Some(1));
@@ -46,9 +46,9 @@ fn bash_completes_commands_and_options() {
     let (code, script, errors) = outcome(&["completions", "bash"]);
     assert_eq!(code, Some(0), "{errors}");
     let file = folder("completions").join("sarabande.bash");
-    fs::write(&file, script).expect("it can be written");
+    fs::write(&file, script).expect("the file can be written");
     let complete = |words: &[&str]| {
-        let asked = format!(
+        let script_text = format!(
             "source '{}'; COMP_WORDS=({}); COMP_CWORD={}; _sarabande sarabande '{}' '{}'; echo \"${{COMPREPLY[@]}}\"",
             file.display(),
             words.join(" "),
@@ -56,7 +56,8 @@ fn bash_completes_commands_and_options() {
             words[words.len() - 1],
             words[words.len() - 2],
         );
-        let output = Command::new("bash").args(["--norc", "-c", &asked]).stderr(Stdio::inherit()).output();
+        let output =
+            Command::new("bash").args(["--norc", "-c", &script_text]).stderr(Stdio::inherit()).output();
         let output = String::from_utf8(output.expect("bash is there").stdout).expect("UTF-8");
         output.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
     };
@@ -71,7 +72,7 @@ fn bash_completes_commands_and_options() {
 }
 
 #[test]
-fn each_shell_gets_something() {
+fn each_shell_has_a_script() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let (code, script, errors) = outcome(&["completions", shell]);
         assert_eq!(code, Some(0), "{errors}");

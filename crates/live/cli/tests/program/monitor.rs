@@ -23,13 +23,13 @@ fn options_are_checked() {
     let key = key.to_str().expect("a path in UTF-8");
     let hep = ["--hep", "127.0.0.1:0"];
     let report = [&hep[..], &["--report", "127.0.0.1:8061"]].concat();
-    for (more, told) in [
+    for (more, part) in [
         (vec!["--report", "127.0.0.1"], "write HOST:PORT"),
         (vec!["--report", ":8061"], "write HOST:PORT"),
         (vec!["--report", "edge:0"], "write HOST:PORT"),
         (vec!["--report", "::1:8061"], "needs brackets"),
         (vec!["--threshold", "1"], "us, ms, s"),
-        (vec!["--threshold", "0s"], "more than nothing"),
+        (vec!["--threshold", "0s"], "a time above 0"),
         (vec!["--threshold", "1ms", "--law", "other"], "proven or smace"),
         (vec!["--threshold", "1ms", "--maximum", "0"], "1 or more"),
         (vec!["--threshold", "1ms", "--maximum", "nan"], "1 or more"),
@@ -38,7 +38,7 @@ fn options_are_checked() {
         (vec!["--maximum", "100"], "--threshold 1ms"),
         (vec!["--as", "10.0.0.1"], "--report"),
         (vec!["--key-file", key], "--report"),
-        ([&report[..], &["--as", "0.0.0.0:5060"]].concat(), "address that the balancers have"),
+        ([&report[..], &["--as", "0.0.0.0:5060"]].concat(), "address of the server in the configuration"),
         ([&report[..], &["--as", "two words"]].concat(), "write an address"),
         (report.clone(), "SARABANDE_CAPACITY_KEY"),
         ([&report[..], &["--key-file", "/nowhere.key"]].concat(), "/nowhere.key: cannot be read"),
@@ -46,7 +46,7 @@ fn options_are_checked() {
         (vec!["--report", "127.0.0.1:8061", "--read", "/nowhere.pcap"], "--read"),
     ] {
         let errors = refused(&more);
-        assert!(errors.contains(told), "{more:?}: {errors}");
+        assert!(errors.contains(part), "{more:?}: {errors}");
     }
     // Invalid arguments on any machine.
     for more in [
@@ -59,10 +59,11 @@ fn options_are_checked() {
         assert_eq!(code, Some(2), "{more:?}");
     }
     let mut command = sarabande(&["monitor", "--server", "127.0.0.1:5060"]);
-    let output = command.args(&report).env("SARABANDE_CAPACITY_KEY", "too short").output().expect("it runs");
+    let output =
+        command.args(&report).env("SARABANDE_CAPACITY_KEY", "too short").output().expect("the program runs");
     let errors = String::from_utf8(output.stderr).expect("UTF-8");
-    assert!(errors.contains("SARABANDE_CAPACITY_KEY of the environment does not hold"), "{errors}");
-    assert!(!errors.contains("too short"), "a key is nobody's business: {errors}");
+    assert!(errors.contains("the environment variable SARABANDE_CAPACITY_KEY does not hold"), "{errors}");
+    assert!(!errors.contains("too short"), "the key is not printed: {errors}");
 }
 
 /// A monitor whose output goes to a file.
@@ -80,8 +81,8 @@ impl Monitor {
     }
 
     /// How often the output contains this text.
-    fn said(&self, what: &str) -> usize {
-        fs::read_to_string(&self.said).expect("its words are text").matches(what).count()
+    fn count_of(&self, text: &str) -> usize {
+        fs::read_to_string(&self.said).expect("the output is text").matches(text).count()
     }
 }
 
@@ -95,7 +96,7 @@ fn known(server: &Server, member: &str) -> Option<f64> {
 
 /// Either process may be killed and restarted. A wrong key is refused, and does not end the monitor.
 #[test]
-fn a_monitor_reports_to_a_balancer_whichever_is_restarted() {
+fn a_monitor_reports_after_a_restart_of_either_side() {
     let (member, listen) = (free().to_string(), free().to_string());
     let folder = folder("monitor-report");
     let role = format!(
@@ -110,7 +111,9 @@ fn a_monitor_reports_to_a_balancer_whichever_is_restarted() {
     };
     let server = Server::start("monitor-report-a", &role);
     let stranger = monitor("stranger", "31313233343536373839616263646566", "400");
-    until("the stranger is refused", || (stranger.said("wrong_code") == 1).then_some(()));
+    until("the monitor without the right key is refused", || {
+        (stranger.count_of("wrong_code") == 1).then_some(())
+    });
     assert_eq!(known(&server, &member), None);
     drop(stranger);
 
@@ -124,16 +127,18 @@ fn a_monitor_reports_to_a_balancer_whichever_is_restarted() {
         shown.contains("\ncapacity: 1 monitor, ") && shown.contains(" can take 123.5 calls/s"),
         "{shown}"
     );
-    assert_eq!(first.said("is not told"), 0);
+    assert_eq!(first.count_of("is not told"), 0);
     drop(server);
-    until("it says so", || (first.said("is not told the capacity") == 1).then_some(()));
+    until("the monitor has printed it", || (first.count_of("gets no capacity updates") == 1).then_some(()));
     let server = Server::start("monitor-report-b", &role);
     is(&server, 123.5);
-    until("it says so", || (first.said("is told the capacity again") == 1).then_some(()));
-    assert_eq!(first.said("is not told"), 1, "once, however often it was tried");
+    until("the monitor has printed it", || {
+        (first.count_of("gets capacity updates again") == 1).then_some(())
+    });
+    assert_eq!(first.count_of("gets no capacity updates"), 1, "one line for several attempts");
 
     drop(first);
     let second = monitor("second", KEY, "77");
     is(&server, 77.0);
-    assert_eq!(second.said("is not told"), 0);
+    assert_eq!(second.count_of("is not told"), 0);
 }

@@ -1,5 +1,5 @@
-//! Tests of the keys of monitors: members are addresses and names that the DNS resolves to each other's addresses, and
-//! an attacker has all keys but the right one.
+//! Tests of the keys of monitors. Members are addresses, and names that resolve to addresses of other members. An
+//! attacker has all keys except the key of the server.
 
 use crate::running::{Server, folder, free, until};
 use elastic::update::{Key, UpdateSender};
@@ -22,8 +22,8 @@ fn key(first: u8) -> Key {
 
 /// Starts a DNS server that answers 127.0.0.1 for all names.
 fn name_server() -> SocketAddr {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
-    let address = socket.local_addr().expect("it is bound");
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback exists");
+    let address = socket.local_addr().expect("the socket is bound");
     thread::spawn(move || {
         let mut buffer = [0; 512];
         while let Ok((length, from)) = socket.recv_from(&mut buffer) {
@@ -54,7 +54,7 @@ impl Connection {
         let stream = until("the balancer listens", || TcpStream::connect(listen).ok());
         let mut reader = BufReader::new(stream);
         let mut greeting = String::new();
-        reader.read_line(&mut greeting).expect("it greets");
+        reader.read_line(&mut greeting).expect("the balancer sends a greeting");
         let sender = UpdateSender::greeted(key(with), greeting.trim_end().as_bytes()).expect("a greeting");
         Self { reader, greeting, sender }
     }
@@ -62,9 +62,9 @@ impl Connection {
     /// Returns the answer to an update. The name is sent as it is.
     fn tell(&mut self, server: &str, capacity: f64) -> String {
         let update = self.sender.update(&elastic::update::ServerName::Name(server.to_owned()), capacity);
-        self.reader.get_mut().write_all(update.as_bytes()).expect("it is open");
+        self.reader.get_mut().write_all(update.as_bytes()).expect("the connection is open");
         let mut answer = String::new();
-        self.reader.read_line(&mut answer).expect("it answers");
+        self.reader.read_line(&mut answer).expect("the balancer answers");
         answer.trim_end().to_owned()
     }
 }
@@ -86,7 +86,7 @@ fn known(server: &Server) -> Vec<(u16, f64)> {
 /// Members 5071 to 5074: a name with a key; an address with a key, to which a name with another key resolves; an
 /// address without a key, to which a name with a key resolves; an address without a key.
 #[test]
-fn nobody_speaks_for_a_server_with_the_key_of_another() {
+fn a_key_cannot_announce_the_capacity_of_another_server() {
     let (listen, dns) = (free(), name_server());
     let role = format!(
         "[pool.servers]\nmembers = [\"a.test:5071\", \"127.0.0.1:5072\", \"b.test:5072\", \"127.0.0.1:5073\", \
@@ -155,7 +155,7 @@ fn a_reload_changes_the_key_of_one_server() {
     };
     let server = Server::start("monitor-keys-reload", &role(""));
     let file = folder("monitor-keys-reload").join("sarabande.toml");
-    let before = fs::read_to_string(&file).expect("it was written");
+    let before = fs::read_to_string(&file).expect("the configuration was written");
     let accepted = |server: &str| {
         [9, 1, 2].map(|with| Connection::new(listen, with).tell(server, 100.0).starts_with("OK 1"))
     };
@@ -174,9 +174,9 @@ fn a_reload_changes_the_key_of_one_server() {
         assert_eq!(
             (open.reader.read_line(&mut end).ok(), end.as_str()),
             (Some(0), ""),
-            "it came under other keys"
+            "the update came under other keys"
         );
         assert_eq!(accepted("127.0.0.1:5071"), expected, "{keys}");
-        assert_eq!(accepted("127.0.0.1:5072"), [true, false, false], "the other server has the key of all");
+        assert_eq!(accepted("127.0.0.1:5072"), [true, false, false], "the other server uses the shared key");
     }
 }

@@ -24,8 +24,8 @@ fn read(page: &str, metrics: &mut Metrics) {
     }
 }
 
-/// Returns the metrics of a pool that has had a call from a neighbour, of this neighbour, of a proxy, of a registrar,
-/// and of a scaled pool with a queue.
+/// Returns the metrics of five servers: a pool after a call from a neighbour, this neighbour, a proxy, a registrar, and
+/// a scaled pool with a queue.
 fn metrics() -> Metrics {
     let member = free().to_string();
     let _answerer = Running::start(sarabande(&["load", "answer", "--listen", &member]).stdout(Stdio::null()));
@@ -39,7 +39,7 @@ fn metrics() -> Metrics {
     let role = format!("[pool.servers]\nmembers = [\"{}\"]\n{more}", pool.sip);
     let front = Server::start("monitoring-front", &role);
     for server in [&pool, &front] {
-        until("a member is there", || (server.ask(&["status"]).0 == Some(0)).then_some(()));
+        until("the server has a member", || (server.ask(&["status"]).0 == Some(0)).then_some(()));
     }
     let target = front.sip.to_string();
     let call = ["load", "call", "--to", &target, "--rate", "50", "--calls", "1", "--hold", "10ms"];
@@ -53,9 +53,9 @@ fn metrics() -> Metrics {
     let refused = TestRequest::new("OPTIONS", "monitoring", from)
         .with("Require", "nothing")
         .with("Proxy-Require", "nothing");
-    socket.send_to(&refused.bytes(), pool.sip).expect("it is sent");
+    socket.send_to(&refused.bytes(), pool.sip).expect("the request is sent");
     let mut found = Metrics::new();
-    until("it was refused", || {
+    until("the request was refused", || {
         let page = get(&pool.admin, "/metrics");
         page.contains("sarabande_replies_total{").then(|| read(&page, &mut found))
     });
@@ -67,7 +67,7 @@ fn metrics() -> Metrics {
         "[pool.servers]\nmembers = [\"{member}\"]\nqueue = {{ capacity = 10 }}\n[pool.servers.scale]\ndriver = \"none\""
     );
     let elastic = Server::start("monitoring-elastic", &role);
-    until("the queue knows its member, and the scaler has looked", || {
+    until("the queue has its member, and the scaler has run", || {
         let page = get(&elastic.admin, "/metrics");
         let is_there =
             page.contains("sarabande_queue_member_silent{") && page.contains("sarabande_scale_rate{");
@@ -102,7 +102,10 @@ fn grouping(expression: &str) -> BTreeSet<&str> {
 
 fn check(expression: &str, metrics: &Metrics) {
     let selected = selectors(expression);
-    assert!(!selected.is_empty() || expression.starts_with("up{"), "nothing of ours in {expression:?}");
+    assert!(
+        !selected.is_empty() || expression.starts_with("up{"),
+        "no metric of this project in {expression:?}"
+    );
     // Prometheus itself adds these two labels to each series.
     let mut labels = BTreeSet::from(["instance", "job"]);
     for (name, matchers) in selected {
@@ -149,27 +152,27 @@ fn rules() -> Vec<String> {
 }
 
 /// Collects all texts under a key with an expression for Prometheus.
-fn asked<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+fn collect_expressions<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
     match value {
         Value::Object(map) => {
             for (key, value) in map {
                 match value {
                     Value::String(text) if key == "expr" => found.push(text),
-                    value => asked(value, found),
+                    value => collect_expressions(value, found),
                 }
             }
         }
-        Value::Array(list) => list.iter().for_each(|value| asked(value, found)),
+        Value::Array(list) => list.iter().for_each(|value| collect_expressions(value, found)),
         _ => {}
     }
 }
 
 #[test]
-fn dashboard_and_alerts_ask_for_what_there_is() {
+fn dashboard_and_alerts_use_existing_metrics() {
     let metrics = metrics();
     let dashboard: Value = serde_json::from_str(DASHBOARD).expect("the dashboard is JSON");
     let mut expressions = Vec::new();
-    asked(&dashboard, &mut expressions);
+    collect_expressions(&dashboard, &mut expressions);
     assert!(expressions.len() > 20, "{expressions:?}");
     for part in [
         "sarabande_connections{",
@@ -194,7 +197,7 @@ fn dashboard_and_alerts_ask_for_what_there_is() {
 
 /// The parsers that the test above relies on.
 #[test]
-fn expressions_are_taken_apart() {
+fn expressions_are_split_into_series_and_labels() {
     let two = "sum by (a, b) (rate(sarabande_x{c=\"d\",e!~\"f|g\"}[5m])) / on (h) process_y > 0.1";
     assert_eq!(selectors(two), [("sarabande_x", "c=\"d\",e!~\"f|g\""), ("process_y", "")]);
     assert_eq!(grouping(two), BTreeSet::from(["a", "b", "h"]));

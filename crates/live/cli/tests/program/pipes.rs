@@ -30,7 +30,7 @@ fn with_output(arguments: &[&str], out: Stdio) -> (Option<i32>, String) {
     let (mut reader, writer) = pipe().expect("a pipe");
     let mut process = Running::start(sarabande(arguments).stdout(out).stderr(writer));
     let mut errors = String::new();
-    reader.read_to_string(&mut errors).expect("it prints UTF-8");
+    reader.read_to_string(&mut errors).expect("the output is UTF-8");
     (process.wait(), errors)
 }
 
@@ -58,7 +58,7 @@ fn printing(scenario: &str) -> Vec<Vec<&str>> {
 fn try_all(commands: &[Vec<&str>]) {
     for command in commands {
         let (code, errors) = with_output(command, closed());
-        assert_eq!(code, Some(CLOSED), "{command:?} with nobody who reads: {errors}");
+        assert_eq!(code, Some(CLOSED), "{command:?} with a closed reader: {errors}");
         assert!(!errors.contains("panicked") && !errors.contains("sarabande: "), "{command:?}: {errors}");
         let code = Running::start(sarabande(command).stdout(closed()).stderr(closed())).wait();
         assert_eq!(code, Some(CLOSED), "{command:?} with both outputs closed");
@@ -70,13 +70,13 @@ fn try_all(commands: &[Vec<&str>]) {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_a_command_without_a_word() {
+fn a_command_ends_silently_if_its_reader_goes_away() {
     let scenario = scenario("pipes");
     try_all(&printing(scenario.to_str().expect("a path in UTF-8")));
 }
 
 #[test]
-fn so_do_commands_that_ask_a_server() {
+fn commands_to_a_server_end_silently_if_their_reader_goes_away() {
     let member = free().to_string();
     let mut answerer =
         Running::start(sarabande(&["load", "answer", "--listen", &member]).stdout(closed()).stderr(closed()));
@@ -96,12 +96,12 @@ fn so_do_commands_that_ask_a_server() {
     try_all(&commands);
     let target = server.sip.to_string();
     try_all(&[vec!["load", "call", "--to", &target, "--rate", "50", "--calls", "5", "--hold", "10ms"]]);
-    assert!(answerer.is_running(), "nobody reads what the answerer says");
+    assert!(answerer.is_running(), "the answerer runs on without a reader of its output");
 }
 
 /// The reader of the summary may go away; the requested file is still written.
 #[test]
-fn files_are_written_before_anything_is_printed() {
+fn files_are_written_before_the_output() {
     let scenario = scenario("pipes-files");
     let out = folder("pipes-files").join("out");
     let paths = [&scenario, &out].map(|path| path.to_str().expect("a path in UTF-8"));

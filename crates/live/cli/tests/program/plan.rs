@@ -10,7 +10,7 @@ fn example(name: &str) -> String {
 }
 
 #[test]
-fn it_says_what_is_carried_and_how() {
+fn the_plan_shows_the_load_and_the_shares() {
     let (code, out, errors) = outcome(&["plan", &example("topology.toml")]);
     assert_eq!(code, Some(0), "{errors}");
     let row = |name: &str| {
@@ -31,14 +31,14 @@ fn it_says_what_is_carried_and_how() {
 
 /// The configuration of a proxy has a single share for all its ways.
 #[test]
-fn shares_that_differ_by_way_are_no_share_of_the_node() {
+fn a_node_with_different_shares_has_no_single_share() {
     let topology = "[node.edge]\nstateful = 1000\nstateless = 2000\nnext = { fast = 0.5, slow = 0.5 }\n\
                     [node.fast]\nstateful = 4000\nstateless = 5000\n[node.slow]\nstateless = 5000\n";
     let file = folder("plan").join("by-way.toml");
     fs::write(&file, topology).expect("the scratch folder can be written");
     let file = file.to_str().expect("a path in UTF-8");
     let (_, out, _) = outcome(&["plan", file]);
-    assert!(out.contains("use law = \"level\" there"), "{out}");
+    assert!(out.contains("use law = \"level\" at this node"), "{out}");
     let (_, out, _) = outcome(&["plan", file, "--json"]);
     let answer: serde_json::Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!(answer["plan"]["nodes"][0]["keep"], serde_json::Value::Null, "{out}");
@@ -50,7 +50,7 @@ fn a_load_is_carried_or_not() {
     let file = example("topology.toml");
     let said = |load: &str| outcome(&["plan", &file, "--load", load]).1;
     assert!(said("5000").contains("5000.00 calls/s are carried"));
-    assert!(said("5200").contains("5200.00 calls/s are not carried; the most are 5151.92"));
+    assert!(said("5200").contains("5200.00 calls/s are not carried; at most 5151.92 are"));
     // The largest load, as it is printed.
     assert!(said("5151.92").contains("5151.92 calls/s are carried"));
     let code = |load: &str| outcome(&["plan", &file, "--load", load]).0;
@@ -61,7 +61,7 @@ fn a_load_is_carried_or_not() {
 }
 
 #[test]
-fn json_has_it_all() {
+fn json_has_all_results() {
     let (_, out, errors) = outcome(&["plan", &example("topology-fork.toml"), "--json", "--load", "1000"]);
     let answer: serde_json::Value =
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error} {errors}"));
@@ -76,7 +76,7 @@ fn json_has_it_all() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_what_helps() {
+fn errors_are_reported_with_a_remedy() {
     let file = |name: &str, text: &str| {
         let file = folder("plan").join(name);
         fs::write(&file, text).expect("the scratch folder can be written");
@@ -89,8 +89,12 @@ fn what_is_wrong_is_told_with_what_helps() {
     };
     let slip = file("slip.toml", "[node.a]\nstateles = 100\n");
     assert!(error(&slip).contains("slip.toml:2:1: key `node.a.stateles`: unknown key"), "{}", error(&slip));
-    let nobody = file("nobody.toml", "[node.a]\nstateless = 100\n");
-    assert!(error(&nobody).contains("give one a `stateful` rate"), "{}", error(&nobody));
+    let stateless = file("stateless.toml", "[node.a]\nstateless = 100\n");
+    assert!(
+        error(&stateless).contains("give a node on their path a `stateful` rate"),
+        "{}",
+        error(&stateless)
+    );
     let scenario = "[host.core]\ncapacity = 100\n[calls.main]\npath = [\"core\"]\nrate = 20\n";
     assert!(error(&file("scenario.toml", scenario)).contains("`sarabande sim run"));
     assert!(error(&example("pool.toml")).contains("is a configuration of the server"));

@@ -1,4 +1,4 @@
-//! Processes of the program under test, each with its own ports. They end with their test.
+//! Processes of the program under test, each with its own ports. A server ends with its test.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -26,30 +26,30 @@ pub(crate) fn output(arguments: &[&str]) -> Output {
 /// Returns exit code, standard output and standard error.
 pub(crate) fn outcome(arguments: &[&str]) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } = output(arguments);
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it prints UTF-8");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the output is UTF-8");
     (status.code(), text(stdout), text(stderr))
 }
 
 /// Polls until there is a value.
-pub(crate) fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn until<T>(condition: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(value) = probe() {
             return value;
         }
-        assert!(start.elapsed() < LIMIT, "waited {LIMIT:?} in vain: {what}");
+        assert!(start.elapsed() < LIMIT, "not within {LIMIT:?}: {condition}");
         sleep(Duration::from_millis(20));
     }
 }
 
 /// Returns the answer of an admin interface on this path.
 pub(crate) fn get(admin: &str, path: &str) -> String {
-    let mut stream = TcpStream::connect(admin).expect("something listens");
+    let mut stream = TcpStream::connect(admin).expect("the admin interface listens");
     let request = format!("GET {path} HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).expect("it takes the request");
+    stream.write_all(request.as_bytes()).expect("the request can be sent");
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("it answers in UTF-8");
-    answer.split_once("\r\n\r\n").expect("it speaks HTTP").1.to_owned()
+    stream.read_to_string(&mut answer).expect("the response is UTF-8");
+    answer.split_once("\r\n\r\n").expect("the response is HTTP").1.to_owned()
 }
 
 /// Returns an address of loopback that was free a moment ago, for UDP and TCP.
@@ -63,7 +63,7 @@ pub(crate) fn free() -> SocketAddr {
 /// Creates a folder for files of this test.
 pub(crate) fn folder(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-    fs::create_dir_all(&folder).expect("the scratch folder can be made");
+    fs::create_dir_all(&folder).expect("the scratch folder can be created");
     folder
 }
 
@@ -76,12 +76,12 @@ impl Running {
     }
 
     pub(crate) fn is_running(&mut self) -> bool {
-        self.0.try_wait().expect("a child can be asked").is_none()
+        self.0.try_wait().expect("the child can be waited for").is_none()
     }
 
     /// Waits until the process ends by itself, and returns its exit code.
     pub(crate) fn wait(&mut self) -> Option<i32> {
-        until("the process ends", || self.0.try_wait().expect("a child can be asked")).code()
+        until("the process ends", || self.0.try_wait().expect("the child can be waited for")).code()
     }
 }
 

@@ -5,13 +5,13 @@ use std::io::{BufRead as _, BufReader, pipe};
 use std::process::Stdio;
 
 #[test]
-fn a_watch_prints_the_status_again_and_outlives_the_server() {
+fn a_watch_prints_the_status_again_after_the_server_ends() {
     let server = Server::start("watch", &format!("[pool.servers]\nmembers = [\"{}\"]", free()));
     let (reader, writer) = pipe().expect("a pipe");
     let mut watch = sarabande(&["status", "--watch", "--admin", &server.admin]);
     let mut watch = Running::start(watch.stdout(writer));
     let mut lines = BufReader::new(reader).lines().map(|line| line.expect("UTF-8"));
-    let mut awaited = |what: &str| until(what, || lines.next().filter(|line| line.contains(what)));
+    let mut awaited = |text: &str| until(text, || lines.next().filter(|line| line.contains(text)));
     for _ in 0..2 {
         awaited("new calls go to ");
     }
@@ -21,7 +21,7 @@ fn a_watch_prints_the_status_again_and_outlives_the_server() {
 }
 
 #[test]
-fn a_watch_of_nobody_ends_at_once() {
+fn a_watch_without_a_server_ends_at_once() {
     let (code, _, errors) = outcome(&["status", "--watch", "--admin", &free().to_string()]);
     assert_eq!((code, errors.contains("nothing listens")), (Some(3), true), "{errors}");
 }
@@ -36,7 +36,7 @@ fn a_stop_waits_for_the_end_of_the_server() {
         assert_eq!(code, Some(0), "{errors}");
         assert!(out.ends_with("stopped\n"), "{out}");
         assert_eq!(server.process.wait(), Some(0));
-        assert_eq!(server.ask(&["stop"]).0, Some(3), "nobody is left to be stopped");
+        assert_eq!(server.ask(&["stop"]).0, Some(3), "no server is left to stop");
     }
 }
 
@@ -52,6 +52,6 @@ fn a_stop_that_cuts_calls_fails() {
     until("two calls", || get(&server.admin, "/api/sessions").contains("\"active\":2").then_some(()));
     let (code, out, errors) = server.ask(&["stop", "--wait"]);
     assert_eq!(code, Some(4), "{out}{errors}");
-    assert!(errors.contains("[stop] wait was over, and the server has ended with 2 calls"), "{errors}");
+    assert!(errors.contains("[stop] wait is over, and the server has ended with 2 calls"), "{errors}");
     assert_eq!(server.process.wait(), Some(0));
 }

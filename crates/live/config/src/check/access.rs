@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Bits of IPv4 and IPv6 networks within which one sender can choose its address.
 const SENDER: (u8, u8) = (32, 64);
-/// Bits of a customer's network: the smallest routed one of IPv4, and that of a site by RFC 6177.
+/// Bits of a customer's network: the smallest routed IPv4 network, and the IPv6 network of a site by RFC 6177.
 const NETWORK: (u8, u8) = (24, 48);
 
 /// Lists of networks in the file.

@@ -21,16 +21,23 @@ pub(super) fn check<'r>(
     for &(pool, raw) in others {
         if pool.sessions.max_sessions != first.sessions.max_sessions {
             let why = "all pools share one table of sessions";
-            tell("max_sessions", why, (first, &first_raw.max_sessions), (pool, &raw.max_sessions), report);
+            report_difference(
+                "max_sessions",
+                why,
+                (first, &first_raw.max_sessions),
+                (pool, &raw.max_sessions),
+                report,
+            );
         }
     }
     // Work is counted if a policy needs it.
     let mut by_work = all.iter().filter(|(pool, _)| pool.settings.policy == PolicyKind::Tlwl);
     let Some(&(first, first_raw)) = by_work.next() else { return };
     for &(pool, raw) in by_work.filter(|(pool, _)| pool.sessions.weights != first.sessions.weights) {
-        let why = "a member that is in several pools has one amount of work, so all with policy \"tlwl\" weigh alike";
+        let why = "a member that is in several pools has one amount of work, so all pools with policy \"tlwl\" need \
+                  the same weights";
         if raw.weights.is_empty() {
-            tell("weights", why, (first, &first_raw.policy), (pool, &raw.policy), report);
+            report_difference("weights", why, (first, &first_raw.policy), (pool, &raw.policy), report);
         } else {
             let remedy = remedy("weights", why, &first.settings.name);
             report.key_problem(&join(&join("pool", &pool.settings.name), "weights"), remedy);
@@ -38,8 +45,8 @@ pub(super) fn check<'r>(
     }
 }
 
-/// Reports it at the pool that sets the key.
-fn tell<K: Kind>(
+/// Reports a difference at the pool that sets the key.
+fn report_difference<K: Kind>(
     key: &str,
     why: &str,
     (first, first_setting): (&PoolConfig, &Setting<K>),
@@ -54,5 +61,8 @@ fn tell<K: Kind>(
 }
 
 fn remedy(key: &str, why: &str, other: &str) -> String {
-    format!("`{}` has another `{key}`, or the default: {why}; write the same in both", join("pool", other))
+    format!(
+        "`{}` has a different `{key}`, or the default: {why}; set the same value in both",
+        join("pool", other)
+    )
 }

@@ -23,8 +23,8 @@ pub(super) fn check(
     let is_kept = pools.iter().any(|pool| keeps(pool.settings.service.forward()))
         || registrar.is_some_and(|registrar| keeps(registrar.settings.forward));
     if raw.calls.is_some() && !is_kept && report.is_clean() {
-        let remedy = "nothing keeps the state of calls; set forward = \"dialog\" for a pool, `proxy` or `registrar`, or \
-             \"distributed\" with \"dialog\" among `distribution.shares`";
+        let remedy = "no pool keeps the state of calls; set forward = \"dialog\" for a pool, `proxy` or `registrar`, \
+             or \"distributed\" with \"dialog\" among `distribution.shares`";
         report.key_problem("calls", remedy);
     }
     let defaults = RawCalls::default();
@@ -55,7 +55,7 @@ fn read(
     let calls = CallSettings {
         most: raw.max_calls.value()? as usize,
         longest: given(raw.longest.as_ref())?,
-        tell_answers: raw.answers.value()?,
+        record_answers: raw.answers.value()?,
         ..CallSettings::default()
     };
     let seconds = |time: std::time::Duration| u32::try_from(time.as_secs()).unwrap_or(u32::MAX);

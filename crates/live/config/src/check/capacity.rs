@@ -16,7 +16,7 @@ use crate::typed::{Admin, CapacityConfig, PoolConfig};
 use control::Address;
 use elastic::update::{Key, ServerName, UpdateKeys};
 
-/// Name of the key for all servers without one of their own.
+/// Name of the key for all servers without their own key.
 const ALL: &str = "*";
 
 /// Returns the settings; `None` if something is wrong.
@@ -45,9 +45,9 @@ pub(super) fn check(
 /// Returns the keys by server. No two may be equal, so that the holder of a key can report for one server only.
 fn keys(raw: &RawCapacity, pools: &[PoolConfig], directory: &Path, report: &mut Report<'_>) -> UpdateKeys {
     if raw.keys.is_empty() {
-        let remedy = "expected the key of each server, which its monitor has, too: [capacity.keys] with \"10.0.0.1\" = { file = \
-                      \"sip1.key\" }, each file with 16 bytes as 32 hex digits or in base64; make each with \
-                      `openssl rand -hex 16`; or one key for all: \"*\" = { file = \"capacity.key\" }";
+        let remedy = "expected a key for each server, the same as at its monitor: [capacity.keys] with \"10.0.0.1\" \
+                      = { file = \"sip1.key\" }, each file with 16 bytes as 32 hex digits or in base64; make each \
+                      with `openssl rand -hex 16`; or one key for all: \"*\" = { file = \"capacity.key\" }";
         report.missing("capacity.keys", remedy);
     }
     let read = raw.keys.iter().map(|(name, raw)| {
@@ -68,14 +68,17 @@ fn keys(raw: &RawCapacity, pools: &[PoolConfig], directory: &Path, report: &mut 
             }
         };
         if let Some((first, _)) = own.get(&server) {
-            report.key_problem(&path, format!("this is the server that `{first}` has a key of; remove one"));
+            report.key_problem(
+                &path,
+                format!("`{first}` is the same server and has a key; remove one of the two"),
+            );
             continue;
         }
         let alike = own.values().find(|(_, other)| key.is_some() && *other == key).map(|(first, _)| &**first);
         if let Some(first) = alike.or((key.is_some() && key == shared).then_some("capacity.keys.\"*\"")) {
             let remedy = format!(
-                "this is the key of `{first}`, too: whoever has it could speak for both; make one for this server alone with \
-                 `openssl rand -hex 16`"
+                "`{first}` has the same key, so one server could announce the capacity of another; make a new key \
+                 for this server with `openssl rand -hex 16`"
             );
             report.key_problem(&path, remedy);
         }
@@ -85,13 +88,15 @@ fn keys(raw: &RawCapacity, pools: &[PoolConfig], directory: &Path, report: &mut 
     UpdateKeys { shared: shared.map(|key| Key::new(&key)), own }
 }
 
-/// Returns the server with this name. An address may be one that the DNS has for the name of a member.
+/// Returns the server with this name. An address may belong to the DNS name of a member.
 ///
 /// # Errors
 /// The name is no member, or a member that a monitor cannot name. The text is the remedy.
 fn server(name: &str, pools: &[PoolConfig]) -> Result<ServerName, String> {
     if KeyText::read(&name.into()).is_ok() {
-        return Err("an entry has the key first: write \"10.0.0.1\" = \"KEY\", with the server that it is of before it".to_owned());
+        return Err(
+            "an entry starts with the server, not with the key: write \"10.0.0.1\" = \"KEY\"".to_owned()
+        );
     }
     let address = MemberAddress::read(&name.into()).map_err(Refusal::into_remedy)?;
     let members: Vec<_> = pools.iter().flat_map(|pool| &pool.members).map(|member| &member.address).collect();
@@ -104,12 +109,15 @@ fn server(name: &str, pools: &[PoolConfig]) -> Result<ServerName, String> {
         let names: Vec<_> = members.iter().map(ToString::to_string).collect();
         let near = nearest(name, names.iter().map(String::as_str)).or(names.first().map(String::as_str));
         let such = near.map(|near| format!(", such as {near:?}")).unwrap_or_default();
-        return Err(format!("expected a member as a pool has it{such}; no pool has this one"));
+        return Err(format!(
+            "expected a member of a pool, written as in the pool{such}; no pool has this member"
+        ));
     }
     match address {
         Address::Socket(peer) => Ok(ServerName::Address(peer.address)),
         name => name.to_string().parse().map_err(|_| {
-            "monitors name servers without a transport: expected the address of this one, which its monitor gives with --as"
+            "monitors name servers without a transport: expected the address of this server, which its monitor gives \
+            with --as"
                 .to_owned()
         }),
     }

@@ -182,13 +182,17 @@ fn table_of(
 fn pattern(field: &Field, way: Way, text: String) -> Result<Pattern, String> {
     if matches!(way, Way::Regex) {
         let regex = Regex::new(&text, field.any_case());
-        return regex.map(Pattern::Regex).map_err(|error| format!("this is no regular expression: {error}"));
+        return regex
+            .map(Pattern::Regex)
+            .map_err(|error| format!("this is not a regular expression: {error}"));
     }
     match field {
         Field::Uri(_, Part::User) => check_user(&text)?,
         Field::Uri(_, Part::Host) => check_host(way, &text)?,
         Field::Header(_) if text.trim() != text => {
-            return Err("values are compared without white space around them; remove it".to_owned());
+            return Err(
+                "values are compared without white space around them; remove the white space".to_owned()
+            );
         }
         Field::Header(_) => {}
     }
@@ -198,7 +202,7 @@ fn pattern(field: &Field, way: Way, text: String) -> Result<Pattern, String> {
         Way::Prefix => Pattern::Prefix(text),
         Way::Suffix => Pattern::Suffix(text),
         Way::Contains => Pattern::Contains(text),
-        Way::Regex => unreachable!("it was made above"),
+        Way::Regex => unreachable!("a regular expression was compiled above"),
     })
 }
 
@@ -212,7 +216,7 @@ fn check_user(text: &str) -> Result<(), String> {
         return Err(format!("a user is compared with its escapes decoded; did you mean {meant:?}?"));
     }
     if text.contains('@') {
-        return Err("expected a user without its host; `host` is the condition on that".to_owned());
+        return Err("expected a user without its host; `host` is the condition on the host".to_owned());
     }
     Ok(())
 }

@@ -27,8 +27,8 @@ pub(super) fn check(
     let Some(table) = &raw.distribution else {
         if let Some(name) = sharer {
             let remedy = format!(
-                "`{name}` has forward = \"distributed\": expected the proxies that it shares out with, a table [distribution] with \
-                 neighbours = [\"10.0.0.2\"]"
+                "`{name}` has forward = \"distributed\": expected a table [distribution] with the proxies that share \
+                 the state with this proxy: neighbours = [\"10.0.0.2\"]"
             );
             report.missing("distribution", remedy);
         }
@@ -36,21 +36,20 @@ pub(super) fn check(
     };
     let neighbours = networks(&table.neighbours);
     if table.neighbours.is_empty() {
-        let remedy =
-            "expected the proxies before and behind that share out as well: neighbours = [\"10.0.0.2\"]";
+        let remedy = "expected the proxies before and behind this proxy that share the state: neighbours = [\"10.0.0.2\"]";
         report.missing("distribution.neighbours", remedy);
     }
     let shares = shares(table, report);
-    let shares_out = |what| shares.as_ref().is_some_and(|shares| shares.contains(&what));
-    tell_unkept(pools, (&neighbours, shares_out(Shared::Dialog)), report);
-    tell_relays(raw, report);
+    let shares_out = |kind| shares.as_ref().is_some_and(|shares| shares.contains(&kind));
+    report_stateless_targets(pools, (&neighbours, shares_out(Shared::Dialog)), report);
+    report_stateless_relays(raw, report);
     if shares_out(Shared::Dialog) {
-        tell_unrecorded(pools, registrar, report);
+        report_missing_records(pools, registrar, report);
     }
     if shares_out(Shared::Authentication) {
-        tell_unverified(raw, (&neighbours, registrar), report);
+        report_missing_authentication(raw, (&neighbours, registrar), report);
     } else if table.authentication_cost.is_set() {
-        let remedy = "nobody is verified for others; add \"authentication\" to `shares`, or remove this key";
+        let remedy = "authentication is not shared; add \"authentication\" to `shares`, or remove this key";
         report.conflict(&table.authentication_cost, remedy);
     }
     let (high, low) = levels(table, report)?;
@@ -58,12 +57,15 @@ pub(super) fn check(
     if table.keep.is_set() && law != ShareLaw::Fixed {
         report.conflict(
             &table.keep,
-            "only a fixed share is set by hand; add `law = \"fixed\"`, or remove this key",
+            "`keep` is the share of the law \"fixed\" only; add `law = \"fixed\"`, or remove this key",
         );
     }
     if table.delta_c.is_set() && law != ShareLaw::Paper {
-        report
-            .conflict(&table.delta_c, "it belongs to another law; add `law = \"paper\"`, or remove this key");
+        report.conflict(
+            &table.delta_c,
+            "this key belongs to the law \"paper\"; add `law = \"paper\"`, or remove this \
+                                      key",
+        );
     }
     let load = load(table, report)?;
     let dialogs = shares_out(Shared::Dialog);
@@ -91,72 +93,79 @@ fn shares(table: &RawDistribution, report: &mut Report<'_>) -> Option<Vec<Shared
         }
     }
     if !shares.contains(&Shared::Transaction) {
-        let remedy = "who keeps dialogs keeps transactions, too: expected shares = [\"transaction\"] or shares = [\"transaction\", \
-                      \"dialog\"]";
+        let remedy = "a proxy that keeps dialogs keeps transactions, too: expected shares = [\"transaction\"] or \
+                      shares = [\"transaction\", \"dialog\"]";
         report.key_problem("distribution.shares", remedy);
     }
     Some(shares)
 }
 
 /// If authentication is divided, all proxies must know the same users, each other's nonces, and each other's clients.
-fn tell_unverified(
+fn report_missing_authentication(
     raw: &RawConfig,
     (neighbours, registrar): (&[Network], Option<&RegistrarConfig>),
     report: &mut Report<'_>,
 ) {
-    let mut tell = |remedy: &str| report.key_problem("distribution.shares", remedy.to_owned());
+    let mut report_shares = |remedy: &str| report.key_problem("distribution.shares", remedy.to_owned());
     if registrar.is_none_or(|registrar| registrar.users.is_none()) {
-        tell(
-            "a proxy that shares out authentication verifies users: set `users` of [registrar], or remove \"authentication\"",
+        report_shares(
+            "a proxy that shares authentication verifies users: set `users` of [registrar], or remove \
+            \"authentication\"",
         );
     }
     if raw.token.key.is_none() {
-        tell(
-            "the neighbours have to prove whom they have verified: set `key` of [token], the same at all of them, or remove \
-             \"authentication\"",
+        report_shares(
+            "a neighbour proves with a token that it has verified a caller: set `key` of [token], the same at all \
+             proxies, or remove \"authentication\"",
         );
     }
     let trusted = registrar.map_or(&[][..], |registrar| &registrar.settings.trusted);
     let is_trusted = |network: &&Network| {
         trusted.iter().any(|wider| wider.contains(network.first()) && wider.length() <= network.length())
     };
-    if let Some(stranger) = neighbours.iter().find(|network| !is_trusted(network)) {
-        tell(&format!(
-            "a nonce is good at the client's address, which a neighbour names: add {stranger} to `trusted` of [registrar], or \
-             remove \"authentication\""
+    if let Some(outsider) = neighbours.iter().find(|network| !is_trusted(network)) {
+        report_shares(&format!(
+            "a nonce is valid for the address of one client, which a neighbour reports: add {outsider} to `trusted` \
+             of [registrar], or remove \"authentication\""
         ));
     }
 }
 
 /// If dialogs are divided, a call that no earlier proxy keeps must not go where no proxy writes its record.
-fn tell_unrecorded(pools: &[PoolConfig], registrar: Option<&RegistrarConfig>, report: &mut Report<'_>) {
+fn report_missing_records(
+    pools: &[PoolConfig],
+    registrar: Option<&RegistrarConfig>,
+    report: &mut Report<'_>,
+) {
     for pool in pools.iter().filter(|pool| !pool.settings.service.has_hops()) {
         let remedy = format!(
-            "nobody would write the records of calls to `{}` that a neighbour has left to this proxy, since its members have \
-             dialogs = \"member\"; remove \"dialog\", or set dialogs = \"route\" and forward = \"distributed\" there",
+            "no proxy would write the records of calls to `{}` that a neighbour has left to this proxy, since this \
+             pool has dialogs = \"member\"; remove \"dialog\", or set dialogs = \"route\" and forward = \
+             \"distributed\" for the pool",
             pool.settings.name
         );
         report.key_problem("distribution.shares", remedy);
     }
     let keeps = |forward| matches!(forward, Forward::Dialog | Forward::Distributed);
     if registrar.is_some_and(|registrar| !keeps(registrar.settings.forward)) {
-        let remedy = "nobody would write the records of calls to users that a neighbour has left to this proxy; set forward = \"dialog\" \
-                      or \"distributed\" for `registrar`, or remove \"dialog\"";
+        let remedy = "no proxy would write the records of calls to users that a neighbour has left to this proxy; \
+                      set forward = \"dialog\" or \"distributed\" for `registrar`, or remove \"dialog\"";
         report.key_problem("distribution.shares", remedy);
     }
 }
 
 /// Reports routes that forward by Request-URI: this proxy keeps no state of their calls, even if a neighbour left the
 /// calls to it.
-fn tell_relays(raw: &RawConfig, report: &mut Report<'_>) {
+fn report_stateless_relays(raw: &RawConfig, report: &mut Report<'_>) {
     let is_relay = |route: &RawRoute| {
         let is_for_members = route.from.as_ref().and_then(Setting::value) == Some(Origin::Members);
-        let is_asked = route.request_uri.as_ref().and_then(Setting::value) == Some(true);
-        route.host_network.is_some() && is_asked && !is_for_members
+        let is_set = route.request_uri.as_ref().and_then(Setting::value) == Some(true);
+        route.host_network.is_some() && is_set && !is_for_members
     };
     if raw.route.iter().any(is_relay) {
-        let remedy = "a route with `host_network` and `request_uri` passes calls without state, also those that a neighbour has left to \
-                      this proxy; use `pool`, `next` or `location` there, or remove [distribution]";
+        let remedy = "a route with `host_network` and `request_uri` forwards calls without state, also calls that a \
+                      neighbour has left to this proxy; use `pool`, `next` or `location` in the route, or remove \
+                      [distribution]";
         report.key_problem("distribution", remedy);
     }
 }
@@ -187,8 +196,8 @@ fn load(table: &RawDistribution, report: &mut Report<'_>) -> Option<UtilisationS
             Some(UtilisationSource::Computed { stateful, stateless })
         }
         (Some(one), None) | (None, Some(one)) => {
-            let remedy = "how busy the proxy is is computed from both `stateful` and `stateless`; add the other one, or remove \
-                          this key";
+            let remedy = "the load of the proxy is computed from both `stateful` and `stateless`; add the other key, \
+                          or remove this key";
             report.conflict(one, remedy);
             None
         }
@@ -197,28 +206,32 @@ fn load(table: &RawDistribution, report: &mut Report<'_>) -> Option<UtilisationS
 
 /// Reports pools that would get calls without state from neighbours, and neither keep the state nor forward to a proxy
 /// that does.
-fn tell_unkept(pools: &[PoolConfig], (neighbours, dialogs): (&[Network], bool), report: &mut Report<'_>) {
+fn report_stateless_targets(
+    pools: &[PoolConfig],
+    (neighbours, dialogs): (&[Network], bool),
+    report: &mut Report<'_>,
+) {
     let keeps_less = |pool: &&PoolConfig| {
         let is_less = pool.settings.service.forward() == Forward::Stateless
             || (dialogs && pool.settings.service.forward() == Forward::Transaction);
         is_less && pool.settings.service.has_hops()
     };
     for pool in pools.iter().filter(keeps_less) {
-        let is_stranger =
+        let is_outsider =
             |address: &SocketAddr| !neighbours.iter().any(|network| network.contains(address.ip()));
         let addresses = pool.members.iter().filter_map(|member| match &member.address {
             Address::Socket(peer) => Some(peer.address),
             _ => None,
         });
-        if let Some(stranger) = addresses.into_iter().find(is_stranger) {
+        if let Some(outsider) = addresses.into_iter().find(is_outsider) {
             let without = if pool.settings.service.forward() == Forward::Stateless {
                 "transactions"
             } else {
                 "their dialogs"
             };
             let remedy = format!(
-                "`{}` sends calls without {without} to {stranger}, which is no neighbour: nobody would keep those that a \
-                 neighbour has left without; add it, or set forward = \"distributed\"",
+                "`{}` sends calls without {without} to {outsider}, which is not in `neighbours`: no proxy would keep \
+                 the state that a neighbour has left to this proxy; add the address, or set forward = \"distributed\"",
                 pool.settings.name
             );
             report.key_problem("distribution.neighbours", remedy);

@@ -11,7 +11,8 @@ use crate::setting::{Item, Setting, given};
 use crate::typed::{CertificateFiles, Connections, Listen, Listener, Tls};
 use base::{Peer, Transport};
 
-/// Returns the table. If a listener is wrong, `listeners` is empty, and members are not compared with the others.
+/// Returns the table. If a listener is wrong, `listeners` is empty, so that members are not compared with an incomplete
+/// list.
 pub(super) fn check(raw: &RawListen, report: &mut Report<'_>) -> Listen {
     let listeners = listeners(raw, report);
     let names = names(raw, report);
@@ -53,9 +54,11 @@ impl Found {
         for (index, Item(RawListener { bind, advertise, proxy_protocol, .. })) in raw.iter().enumerate() {
             let address = advertise.as_ref().and_then(Setting::value);
             advertised.extend(advertise.as_ref().zip(address));
-            if let (Transport::Udp, Some(setting)) = (transport, proxy_protocol.first()) {
-                let remedy = "a PROXY header begins a connection, and UDP has none; remove this";
-                report.conflict(setting, remedy);
+            let proxied = format!("{}[{index}].proxy_protocol", key(transport));
+            if transport == Transport::Udp && report.has(&proxied) {
+                let remedy =
+                    "a PROXY header begins a connection, and UDP has no connections; remove this key";
+                report.key_problem(&proxied, remedy);
             }
             let Some(setting) = bind else {
                 let (path, port) = (key(transport), transport.default_port());
@@ -103,7 +106,8 @@ impl Listener {
         let is_shared = self.transport.is_reliable() && transport.is_reliable() && (is_same || is_within);
         is_shared.then(|| {
             let (key, other) = (key(self.transport), self.bind);
-            format!("`{key}` has this port already, at {other}, and all but UDP come over TCP; change one of the ports")
+            format!("`{key}` already uses this port, at {other}, and all transports but UDP use TCP ports; change \
+                    one of the ports")
         })
     }
 }
@@ -192,7 +196,7 @@ pub(super) fn connections(raw: &RawConnections) -> Option<Connections> {
 }
 
 /// Reads `[tls]`, which needs a certificate if a listener shows one. `None` if something was reported.
-#[expect(clippy::option_option, reason = "a wrong table is no absent one")]
+#[expect(clippy::option_option, reason = "`None`: the table is wrong; `Some(None)`: it is absent")]
 pub(super) fn tls(
     raw: Option<&RawTls>,
     listeners: &[Listener],
@@ -203,7 +207,7 @@ pub(super) fn tls(
         let mut shows = listeners.iter().map(|one| one.transport);
         if let Some(transport) = shows.find(|one| matches!(one, Transport::Tls | Transport::Wss)) {
             let remedy = format!(
-                "a {} listener shows a certificate, and there is none: add [[tls.certificates]] with `chain` and `key`",
+                "a {} listener needs a certificate: add [[tls.certificates]] with `chain` and `key`",
                 transport.name()
             );
             report.key_problem(&key(transport), remedy);
@@ -216,7 +220,8 @@ pub(super) fn tls(
     let certificates: Vec<_> =
         (0..).zip(&raw.certificates).map(|(index, raw)| certificate(index, raw, directory, report)).collect();
     if raw.require_client.value() == Some(true) && raw.client_authorities.is_none() {
-        let remedy = "nobody is trusted to vouch for clients; set `client_authorities`, or remove this";
+        let remedy =
+            "no authority is trusted to certify clients; set `client_authorities`, or remove this key";
         report.conflict(&raw.require_client, remedy);
     }
     Some(Some(Tls {

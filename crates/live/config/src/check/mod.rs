@@ -47,7 +47,7 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
     let targets = targets(raw, &listen, timers, registrar.as_ref(), report);
     let pools = targets.as_ref().map_or(&[][..], |targets| &targets.pools);
     if let (Some(targets), Some(registrar)) = (&targets, &registrar) {
-        registrar::tell_unkept(&targets.routes, registrar, report);
+        registrar::report_stateless_targets(&targets.routes, registrar, report);
     }
     let distribution = distribution::check(raw, (pools, registrar.as_ref()), report);
     let calls = calls::check(raw, (pools, registrar.as_ref(), distribution.as_ref()), &site, report);
@@ -120,7 +120,7 @@ fn targets(
     names.extend(has_hops.then(|| proxy::POOL.to_owned()));
     // Rules refer to pools by index. The name of a wrong pool is still known.
     let mut pools: Vec<PoolConfig> = pools.into_iter().collect::<Option<_>>().unwrap_or_default();
-    scale::tell_shared(&pools, report);
+    scale::report_shared_members(&pools, report);
     let (hops, transactions) = proxy.unzip();
     pools.extend(hops.flatten());
     let refusal = raw.access.refuse.value().unwrap_or_default();
@@ -139,14 +139,14 @@ fn targets(
 fn check_alone(raw: &RawConfig, names: &[String], has_proxy: bool, report: &mut Report<'_>) {
     if let (Some(_), Some(name)) = (&raw.registrar, names.first()) {
         let remedy = format!(
-            "there is no [[route]] that says which requests this one gets, and which go to users: add one with location = true, \
-             and one with pool = \"{name}\""
+            "no [[route]] decides which requests go to this pool and which to users: add a route with location = \
+             true, and a route with pool = \"{name}\""
         );
         return report.key_problem(&join("pool", name), remedy);
     }
     if let (Some(_), true) = (&raw.registrar, has_proxy) {
-        let remedy = "there is no [[route]] that says which requests go to the next hops, and which to users: add one with \
-                      location = true, and one with pool = \"proxy\"";
+        let remedy = "no [[route]] decides which requests go to the next hops and which to users: add a route with \
+                      location = true, and a route with pool = \"proxy\"";
         return report.key_problem("proxy.next", remedy);
     }
     if raw.registrar.is_some() {
@@ -159,14 +159,15 @@ fn check_alone(raw: &RawConfig, names: &[String], has_proxy: bool, report: &mut 
     }
     if let (true, Some(name)) = (has_proxy, names.first()) {
         let remedy = format!(
-            "expected either a pool or `proxy`, or a [[route]] for each; remove this one or `pool.{name}`, or add routes"
+            "expected either a pool or `proxy`, or a [[route]] for each; remove `proxy` or `pool.{name}`, or add \
+            routes"
         );
         report.key_problem("proxy", remedy);
     }
     for name in names.iter().skip(1) {
         let remedy = format!(
-            "there are several pools, and no [[route]] that says which requests this one gets: add one with pool = \"{name}\" \
-             and one for `{}`; or remove this one",
+            "there are several pools, and no [[route]] decides which requests go to this pool: add a route with pool \
+             = \"{name}\" and a route for `{}`; or remove this pool",
             join("pool", &names[0])
         );
         report.key_problem(&join("pool", name), remedy);

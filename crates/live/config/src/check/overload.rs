@@ -17,13 +17,13 @@ pub(super) fn check(raw: &RawOverload, report: &mut Report<'_>) -> Option<Overlo
     let local = raw.local.value()?;
     if let Some(setting) = raw.retry_after.as_ref().filter(|_| local != ScenarioLocal::BangBang) {
         let remedy =
-            "expected `local = \"bang-bang\"`, the law that asks for pauses; use that, or remove this key";
+            "expected `local = \"bang-bang\"`, the only law with this key; use this law, or remove the key";
         report.conflict(setting, remedy);
     }
     let feedback = raw.feedback.value()?;
     if feedback != FeedbackName::None && raw.neighbours.is_empty() {
-        let remedy = "it is exchanged with those alone whom `neighbours` names; add the networks of the servers before and behind, or \
-             remove this key";
+        let remedy = "feedback is exchanged with `neighbours` only; add the networks of the servers before and \
+             behind this process, or remove this key";
         report.conflict(&raw.feedback, remedy);
     }
     let pause = given(raw.retry_after.as_ref())?;

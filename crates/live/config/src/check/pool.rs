@@ -49,8 +49,8 @@ pub(super) fn check(
     let scale = scale.map_or(Some(None), |scale| scale.map(Some));
     let pool = pool(path, name, raw, (PoolOrigin::Table, members), timers, report)?;
     let pool = PoolConfig { scale: scale?, ..pool };
-    scale::tell_uncounted(path, &pool, report);
-    scale::tell_unknown(path, &pool, report);
+    scale::report_uncounted_calls(path, &pool, report);
+    scale::report_unknown_state(path, &pool, report);
     Some(pool)
 }
 
@@ -73,7 +73,8 @@ pub(super) fn of_hops(
         ..RawPool::default()
     };
     let mut report = Report::new("", 0);
-    pool("", name, &raw, (origin, members), Some(timers), &mut report).expect("defaults are right")
+    pool("", name, &raw, (origin, members), Some(timers), &mut report)
+        .expect("the default settings are valid")
 }
 
 fn pool(
@@ -93,8 +94,8 @@ fn pool(
         policy.as_ref().is_none_or(|(policy, _)| policy.is_by_call()) && !(has_limit || has_rate);
     let is_kept = forward.is_none_or(Forward::has_transactions);
     if dialogs == Some(Dialogs::Route) && !is_kept && !finds_again {
-        let remedy = "a next hop that gets requests without a transaction has to be found again by the call alone: set policy = \
-                      \"hash\" and neither max_calls nor max_rate, or forward = \"transaction\"";
+        let remedy = "without transactions all requests of a call must have the same next hop by their Call-ID \
+                      alone: set policy = \"hash\" and neither max_calls nor max_rate, or forward = \"transaction\"";
         report.conflict(&raw.dialogs, remedy);
     }
     check_dialogs(raw, (forward, dialogs), report);
@@ -109,7 +110,7 @@ fn pool(
     if has_rate && raw.queue.is_some() {
         report.key_problem(
             &join(path, "queue"),
-            "a queue has a `capacity` of its own for each member; remove this, or `max_rate`",
+            "the queue limits the rate of each member by its own `capacity`; remove `queue`, or `max_rate`",
         );
     }
     let times = probe_times(path, &raw.probe, report);
@@ -120,7 +121,7 @@ fn pool(
     let fork = fork?;
     let ring_time = if fork == Fork::None { Duration::ZERO } else { raw.ring_time.value()? };
     let (forward, dialogs, record_route) = (forward?, dialogs?, record_route?);
-    // A combination that does not exist has been reported; the other checks go on with the same `forward`.
+    // A combination that does not exist has been reported. The other checks continue with the same `forward`.
     let service = Service::of((forward, dialogs), (fork, ring_time), record_route)
         .or_else(|_| Service::of((forward, Dialogs::Route), (Fork::None, Duration::ZERO), true));
     Some(PoolConfig {
@@ -158,12 +159,13 @@ fn check_dialogs(
     report: &mut Report<'_>,
 ) {
     if (forward, dialogs) == (Some(Forward::Distributed), Some(Dialogs::Member)) {
-        let remedy = "only for next hops: who keeps a call may be another proxy, so requests of its dialog have to follow their Route; \
-                      set dialogs = \"route\"";
+        let remedy = "only for next hops: another proxy may keep the call, so requests within the dialog must follow \
+                      their Route; set dialogs = \"route\"";
         report.conflict(&raw.forward, remedy);
     }
     if (forward, dialogs) == (Some(Forward::Dialog), Some(Dialogs::Member)) {
-        let remedy = "only for next hops: set dialogs = \"route\", where requests of a dialog follow their Route and Contact";
+        let remedy = "only for next hops: set dialogs = \"route\", so that requests within a dialog follow their \
+                     Route and Contact";
         report.conflict(&raw.forward, remedy);
     }
 }
@@ -178,10 +180,12 @@ pub(super) fn check_invite_timeout(
         return;
     }
     if forward == Some(Forward::Stateless) {
-        let remedy = "without transactions nobody waits for the member's answer; remove this, or `forward`";
+        let remedy =
+            "without transactions this process does not wait for a response; remove this key, or `forward`";
         report.conflict(setting, remedy);
     } else if fork.is_some_and(|fork| fork != Fork::None) {
-        let remedy = "a pool that forks tries the next members after `ring_time`; set that, or remove this";
+        let remedy = "a pool with `fork` tries the next members after `ring_time`; set `ring_time`, or remove this \
+                     key";
         report.conflict(setting, remedy);
     }
 }
@@ -189,7 +193,8 @@ pub(super) fn check_invite_timeout(
 /// Reports a pool that keeps dialogs without a Record-Route.
 pub(super) fn check_stays(record_route: &Setting<Flag>, forward: Option<Forward>, report: &mut Report<'_>) {
     if (forward, record_route.value()) == (Some(Forward::Dialog), Some(false)) {
-        let remedy = "who keeps the state of calls has to see their requests; remove this, or set forward = \"transaction\"";
+        let remedy = "a process that keeps the state of calls must be on the path of their requests; remove this \
+                     key, or set forward = \"transaction\"";
         report.conflict(record_route, remedy);
     }
 }
@@ -207,18 +212,19 @@ fn record_route(
     }
     check_stays(&raw.record_route, forward, report);
     if dialogs == Some(Dialogs::Member) {
-        let remedy = "what belongs to a dialog has to come back here to reach the member that it began with; remove this, or set \
-                      dialogs = \"route\"";
+        let remedy = "requests within a dialog must pass this process to reach the member of the dialog; remove this \
+                      key, or set dialogs = \"route\"";
         report.conflict(&raw.record_route, remedy);
     }
     if has_limit {
-        let remedy = "the BYE of a call does not come by here then, so nobody knows how many calls a member has; remove `max_calls`, \
-                      or this";
+        let remedy = "without a Record-Route the BYE of a call does not pass this process, so the calls of a member \
+                      cannot be counted; remove `max_calls`, or this key";
         report.conflict(&raw.record_route, remedy);
     }
     if policy == Some(PolicyKind::Cjsq) {
-        let remedy = "the BYE of a call does not come by here then, and policy = \"cjsq\" goes by the calls that members have; set \
-                      policy = \"tjsq\" or another one, or remove this";
+        let remedy = "without a Record-Route the BYE of a call does not pass this process, and policy = \"cjsq\" \
+                      must count the calls of the members; set policy = \"tjsq\" or another policy, or remove this \
+                      key";
         report.conflict(&raw.record_route, remedy);
     }
     Some(record_route)
@@ -235,16 +241,18 @@ fn fork(
     let has_limit = |Item(member): &Item<RawMember>| member.max_calls.is_some() || member.max_rate.is_some();
     if fork == Fork::None {
         if raw.ring_time.is_set() {
-            let remedy = "only a pool with fork = \"parallel\" or \"sequential\" has a ring time; set that, or remove this";
+            let remedy = "only a pool with fork = \"parallel\" or \"sequential\" has a ring time; set `fork`, or \
+                         remove this key";
             report.conflict(&raw.ring_time, remedy);
         }
     } else if !forward.is_none_or(Forward::has_transactions) || dialogs != Some(Dialogs::Route) {
-        let remedy = "only a pool with forward = \"transaction\" or \"dialog\" and dialogs = \"route\" forks; set both, or remove this";
+        let remedy = "only a pool with forward = \"transaction\" or \"dialog\" and dialogs = \"route\" can fork; set \
+                     both, or remove this key";
         report.conflict(&raw.fork, remedy);
     } else if raw.max_calls.is_set() || raw.max_rate.is_set() || raw.members.iter().any(has_limit) {
         report.conflict(
             &raw.fork,
-            "a pool that forks counts no calls; remove `max_calls` and `max_rate`, or this",
+            "a pool with `fork` does not count calls; remove `max_calls` and `max_rate`, or this key",
         );
     }
     Some(fork)
@@ -267,7 +275,7 @@ pub(crate) fn policy(
     let PolicyName { kind, invite } = name.value()?;
     if report.has(&format!("{path}.weights")) && (kind != PolicyKind::Tlwl || invite.is_some()) {
         let remedy = match invite {
-            Some(_) => "the policy's name already sets them; use policy = \"tlwl\"",
+            Some(_) => "the name of the policy already sets the weights; use policy = \"tlwl\"",
             None => "only policy = \"tlwl\" has weights; remove them or use that policy",
         };
         report.key_problem(&format!("{path}.weights"), remedy);
@@ -282,7 +290,7 @@ fn check_method(pool: &str, method: &str, report: &mut Report<'_>) {
         return;
     }
     if method == "ACK" {
-        let remedy = "an ACK is answered by nobody, so it is no work that is left; remove it";
+        let remedy = "an ACK has no response, so no work is left to count; remove it";
         return report.key_problem(&join(&format!("{pool}.weights"), method), remedy);
     }
     let remedy = match METHODS.iter().find(|known| known.eq_ignore_ascii_case(method)) {
@@ -355,10 +363,8 @@ pub(super) fn check_member<K: Kind>(
         report.conflict(setting, no_listener(peer));
     }
     if is_own(&listen.listeners, peer) {
-        report.conflict(
-            setting,
-            "expected a server; this is the balancer's own listener, and calls would go in circles",
-        );
+        report
+            .conflict(setting, "expected a server; this is a listener of this process, and calls would loop");
     }
 }
 
@@ -379,7 +385,7 @@ fn same_server(one: &Address, other: &Address) -> bool {
 }
 
 /// The law of the limit of members, if there is one.
-#[expect(clippy::option_option, reason = "the outer one: it is wrong, which has been reported")]
+#[expect(clippy::option_option, reason = "outer `None`: the value is wrong and has been reported")]
 fn member_law(
     raw: &RawPool,
     (dialogs, fork): (Option<Dialogs>, Option<Fork>),
@@ -392,13 +398,13 @@ fn member_law(
         if raw.queue.is_some() {
             report.conflict(
                 setting,
-                "the queue bounds what members have not answered; remove this, or `queue`",
+                "the queue already limits the unanswered requests of each member; remove this key, or `queue`",
             );
         }
         let is_uncounted = dialogs == Some(Dialogs::Route) && finds_again;
         if is_uncounted || fork.is_some_and(|fork| fork != Fork::None) {
-            let remedy = "nothing is counted of the requests of this pool, so nobody knows what a member has not answered; \
-                          choose another `policy`, no `fork`, or remove this";
+            let remedy = "the requests of this pool are not counted, so the unanswered requests of a member are not \
+                          known; choose another `policy`, no `fork`, or remove this key";
             report.conflict(setting, remedy);
         }
     }

@@ -46,7 +46,7 @@ pub(super) fn check(
         }
         if is_own(&listen.listeners, peer) {
             let remedy =
-                "expected another element; this is the proxy's own listener, and calls would go in circles";
+                "expected another SIP element; this is a listener of this process, and calls would loop";
             report.conflict(setting, remedy);
         }
         next.push(member);

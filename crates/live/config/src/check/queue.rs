@@ -29,17 +29,18 @@ pub(super) fn check(
     let rules = raw.rules.as_ref();
     let path = format!("{path}.queue");
     if fork.is_some_and(|fork| fork != Fork::None) {
-        let remedy = "a call that rings at several members is nobody's; remove this, or `fork`";
+        let remedy = "a call that rings at several members has no member that the queue could count it for; remove \
+                     `queue`, or `fork`";
         report.key_problem(&path, remedy);
     }
     if source == Some(CapacitySource::Fixed) && !raw.capacity.is_set() {
-        let remedy = "expected how many new calls a second a member can take: capacity = 100";
+        let remedy = "expected the new calls a second that a member can take: capacity = 100";
         report.missing(&format!("{path}.capacity"), remedy);
     }
     // A queue with capacities of monitors needs `[capacity]`.
     if source == Some(CapacitySource::Announced) && !report.has("capacity") {
-        let remedy = "monitors are heard by way of the table [capacity], which is missing: expected it with `listen` and `keys`; \
-                      or set source = \"responses\", and response times say what a member can take";
+        let remedy = "updates of monitors need the table [capacity], with `listen` and `keys`; add it, or set source \
+                      = \"responses\" to estimate the capacity from response times";
         report.conflict(&raw.source, remedy);
     }
     let is_measured = source != Some(CapacitySource::Fixed);
@@ -49,21 +50,19 @@ pub(super) fn check(
     if wait.is_some_and(|wait| wait > HALF_T1) {
         // RFC 3261 §16.11: a proxy without transactions sends no 100.
         if !forward.is_none_or(Forward::has_transactions) {
-            let remedy = "without transactions no caller can be told to wait; expected 250ms at most, or forward = \"transaction\"";
+            let remedy = "without transactions a waiting caller gets no 100; expected at most 250ms, or forward = \
+                         \"transaction\"";
             report.conflict(&raw.wait, remedy);
         }
         // The paper drops calls without a response.
         if let Some(rules) = rules {
-            let remedy =
-                "who was told to wait sends nothing again; remove this, or set a `wait` of 250ms at most";
+            let remedy = "a caller that got 100 does not retransmit, so its call must not be dropped; remove this key, or set \
+                `wait` to at most 250ms";
             report.conflict(rules, remedy);
         }
     }
     if threshold.is_some_and(|threshold| threshold.is_zero()) {
-        report.conflict(
-            &raw.threshold,
-            "expected more than nothing, such as \"10ms\": every answer takes some time",
-        );
+        report.conflict(&raw.threshold, "expected a time above 0, such as \"10ms\"");
     }
     let wait = wait?;
     let (law, accrual, choice, overflow) = match rules.map(Setting::value) {
@@ -96,7 +95,7 @@ fn check_invite_timeout(timeout: &InviteTimeout, threshold: Option<Duration>, re
         && after <= threshold
     {
         let remedy = format!(
-            "expected more than `threshold` of the queue, {}: a member that answers in that time is not slow",
+            "expected more than `threshold` of the queue, {}: a member that answers within the threshold is not slow",
             show(threshold)
         );
         report.conflict(timeout, &remedy);

@@ -108,7 +108,7 @@ fn bindings(raw: &RawRegistrar, report: &mut Report<'_>) -> Option<location::Reg
 }
 
 /// The algorithms of the file, if it has any.
-#[expect(clippy::option_option, reason = "the outer one: they are wrong, which has been reported")]
+#[expect(clippy::option_option, reason = "outer `None`: a value is wrong and has been reported")]
 fn offer(raw: &RawRegistrar, report: &mut Report<'_>) -> Option<Option<Offer>> {
     if !raw.algorithms.iter().any(Setting::is_set) {
         return Some(None);
@@ -156,11 +156,11 @@ fn store(setting: &Setting<Place>, site: &Site<'_>, report: &mut Report<'_>) -> 
 
 /// Credentials are valid for one request: a retransmission must match the transaction of the first, not be challenged
 /// again.
-pub(super) fn tell_unkept(rules: &[Rule], registrar: &RegistrarConfig, report: &mut Report<'_>) {
+pub(super) fn report_stateless_targets(rules: &[Rule], registrar: &RegistrarConfig, report: &mut Report<'_>) {
     let is_asked = |rule: &Rule| rule.authenticate && rule.target == Target::Location;
     if registrar.settings.forward == Forward::Stateless && rules.iter().any(is_asked) {
-        let remedy = "whoever calls a user has to say a password, which is good for one request, and nobody would know its copies; \
-                      set forward = \"transaction\", or a route with `location` and authenticate = false";
+        let remedy = "callers must authenticate, and without transactions a retransmission looks like a reused \
+                      password; set forward = \"transaction\", or a route with `location` and authenticate = false";
         report.key_problem("registrar.forward", remedy);
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn check(
     }
     let rules = rules.into_iter().collect::<Option<Vec<_>>>()?;
     if report.is_clean() {
-        tell_unreachable(&rules, report);
+        report_unreachable_routes(&rules, report);
     }
     Some(rules)
 }
@@ -93,13 +93,13 @@ fn rule(
         check_relay(path, raw, report);
     }
     if matches!(target, Some(Target::Answer(_) | Target::Silence)) && !actions.is_empty() {
-        let remedy =
-            "what is answered here goes nowhere, so that nothing of it can be changed; remove the changes";
+        let remedy = "a request that this process answers is not forwarded, so its changes have no effect; remove the changes";
         report.key_problem(&join(path, "answer"), remedy);
     }
-    let authenticate = asked(path, "authenticate", raw.authenticate.as_ref(), around.has_users, report);
+    let authenticate =
+        registrar_flag(path, "authenticate", raw.authenticate.as_ref(), around.has_users, report);
     if authenticate == Some(true) {
-        tell_unkept(path, target.as_ref(), pools, report);
+        report_stateless_targets(path, target.as_ref(), pools, report);
     }
     Some(Rule {
         name: name.to_owned(),
@@ -113,33 +113,35 @@ fn rule(
 
 /// A request from outside goes to the address in its Request-URI only if its source and that address are listed.
 fn check_relay(path: &str, raw: &RawRoute, report: &mut Report<'_>) {
-    let mut tell = |key: &str, remedy: &str| report.key_problem(&join(path, key), remedy);
+    let mut report_key = |key: &str, remedy: &str| report.key_problem(&join(path, key), remedy);
     if raw.host_network.is_none() || (raw.source.is_none() && raw.allow.is_empty()) {
-        let remedy = "nobody but a member may have requests sent to where they say, or this would be an open relay: add from = \
-                      \"members\", use `pool` or `next`, or list the senders in `source` or `allow`, and the addresses in `host_network`";
-        return tell("request_uri", remedy);
+        let remedy = "only members may choose the destination of their requests, or this process would be an open \
+                      relay: add from = \"members\", use `pool` or `next`, or list the senders in `source` or \
+                      `allow`, and the addresses in `host_network`";
+        return report_key("request_uri", remedy);
     }
     if raw.set_host.is_some() {
-        tell(
+        report_key(
             "set_host",
-            "the request goes to the address that it has, in `host_network`; use `next`, or remove this",
+            "the request goes to its own Request-URI, in `host_network`; use `next`, or remove this key",
         );
     }
     if several(raw.host_network.as_ref()).iter().any(|(network, _)| network.length() == 0) {
-        tell(
+        report_key(
             "host_network",
-            "this is every address, and so an open relay; list the networks that may be reached",
+            "this network contains every address, which makes this process an open relay; list the networks that \
+            requests may go to",
         );
     }
     if raw.authenticate.as_ref().and_then(Setting::value) == Some(true) {
-        let remedy = "a password is good for one request, and nobody would know its copies, which go on without a transaction; \
-                      use `pool` or `next`, or remove this";
-        tell("authenticate", remedy);
+        let remedy = "without transactions a retransmission looks like a reused password; use `pool` or `next`, or \
+                      remove this key";
+        report_key("authenticate", remedy);
     }
 }
 
 /// Reads a flag that needs something of `[registrar]`, and reports it if that is missing.
-fn asked(
+fn registrar_flag(
     path: &str,
     key: &str,
     setting: Option<&Setting<Flag>>,
@@ -149,39 +151,45 @@ fn asked(
     let flag = setting.map_or(Some(false), Setting::value)?;
     if flag && !is_there {
         let needed = if key == "authenticate" { "`users` of [registrar]" } else { "a table [registrar]" };
-        report.key_problem(&join(path, key), format!("this needs {needed}; add that, or remove this"));
+        report.key_problem(&join(path, key), format!("this key needs {needed}; add it, or remove this key"));
     }
     Some(flag)
 }
 
 /// Credentials are valid for one request: a retransmission must match the transaction of the first, not be challenged
 /// again. If state is divided, the transaction is known as well.
-fn tell_unkept(path: &str, target: Option<&Target>, pools: &[PoolConfig], report: &mut Report<'_>) {
+fn report_stateless_targets(
+    path: &str,
+    target: Option<&Target>,
+    pools: &[PoolConfig],
+    report: &mut Report<'_>,
+) {
     let Some(Target::Pools(chosen)) = target else { return };
     let named = chosen.choices.iter().filter_map(|choice| pools.get(usize::from(choice.pool)));
     let knows_copies = |forward: Forward| forward.has_transactions() || forward == Forward::Distributed;
     if let Some(pool) = named.into_iter().find(|pool| !knows_copies(pool.settings.service.forward())) {
         let remedy = format!(
-            "this needs `{}` to have forward = \"transaction\"; set that, or remove this",
+            "this key needs forward = \"transaction\" for `{}`; set it, or remove this key",
             pool.settings.name
         );
         report.key_problem(&join(path, "authenticate"), remedy);
     }
 }
 
-/// Reports rules that can never match. If such a rule should keep senders out, they would get in, so it is an error.
-fn tell_unreachable(rules: &[Rule], report: &mut Report<'_>) {
+/// Reports rules that can never match. A rule that no request reaches cannot refuse senders as intended, so it is an
+/// error.
+fn report_unreachable_routes(rules: &[Rule], report: &mut Report<'_>) {
     for (index, reason) in Table::new(rules.to_vec(), &[]).unreachable() {
         let remedy = match reason {
             Reason::Covered(earlier) => {
                 let name = &rules[earlier].name;
                 format!(
-                    "no request can come to this route: `route[{earlier}]` ({name}) is for all of them; move this one \
-                     before it, or remove one of them"
+                    "no request can reach this route: `route[{earlier}]` ({name}) matches all of them; move this \
+                     route before it, or remove one of the two"
                 )
             }
             Reason::Contradiction => {
-                "no request can come to this route: two of its conditions exclude each other; change one of them".to_owned()
+                "no request can reach this route: two of its conditions exclude each other; change one of them".to_owned()
             }
         };
         report.key_problem(&format!("route[{index}]"), remedy);
@@ -197,7 +205,7 @@ fn target(
     report: &mut Report<'_>,
 ) -> Option<Target> {
     let request_uri = raw.request_uri.as_ref().map_or(Some(false), Setting::value);
-    let location = asked(path, "location", raw.location.as_ref(), around.has_registrar, report);
+    let location = registrar_flag(path, "location", raw.location.as_ref(), around.has_registrar, report);
     let failover = failover(raw);
     let given = [
         ("pool", raw.pool.is_some()),
@@ -212,7 +220,7 @@ fn target(
         report.missing(&join(path, "pool"), remedy);
     }
     for more in given {
-        report.key_problem(&join(path, more), "expected one target; remove this one or the other");
+        report.key_problem(&join(path, more), "expected one target; remove this target or the other one");
     }
     // All targets are checked, even if there are too many.
     let answer = raw.answer.as_ref().map(|raw| answer(path, raw, report));
@@ -226,14 +234,11 @@ fn target(
         return Some(Target::Pools(Pools { choices, failover }));
     }
     if report.has(&join(path, "failover")) {
-        let remedy = "only a route with several pools in `pool` can go on to the next one; remove this";
+        let remedy = "only a route with several pools in `pool` can try the next one; remove this key";
         report.key_problem(&join(path, "failover"), remedy);
     }
     if let (Some(setting), None) = (&raw.invite_timeout, &hops) {
-        report.conflict(
-            setting,
-            "only a route with `pool` or `next` has members that may be silent; remove this",
-        );
+        report.conflict(setting, "only a route with `pool` or `next` waits for members; remove this key");
     }
     match (hops, answer) {
         (Some(hops), _) => hops,
@@ -363,8 +368,8 @@ fn check_alike(path: &str, choices: &[TargetPool], pools: &[PoolConfig], report:
     let Some(first) = all.next() else { return };
     if let Some(other) = all.find(|pool| pool.settings.service != first.settings.service) {
         let remedy = format!(
-            "`{}` and `{}` have another `forward`, `dialogs`, `record_route`, `fork` or `ring_time`: give all pools of a route \
-             the same",
+            "`{}` and `{}` differ in `forward`, `dialogs`, `record_route`, `fork` or `ring_time`: set the same \
+             values for all pools of a route",
             first.settings.name, other.settings.name
         );
         report.key_problem(&join(path, "pool"), remedy);
@@ -382,7 +387,7 @@ fn check_failover(
     let key = join(path, "failover");
     if choices.len() < 2 {
         if report.has(&key) {
-            report.key_problem(&key, "there is no other pool to go on to; add one to `pool`, or remove this");
+            report.key_problem(&key, "there is no next pool to try; add one to `pool`, or remove this key");
         }
         return;
     }
@@ -397,8 +402,8 @@ fn check_failover(
     }
     for setting in raw.failover.on.iter().filter(|setting| setting.is_set()) {
         if setting.value().is_some_and(FailoverCause::was_sent) {
-            let remedy = "only a pool with forward = \"transaction\" keeps what it sent, and can send it elsewhere; set that, or \
-                          remove this";
+            let remedy = "only a pool with forward = \"transaction\" keeps a request and can send it to another \
+                          member; set it, or remove this key";
             report.conflict(setting, remedy);
         }
     }

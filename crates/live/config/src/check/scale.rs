@@ -26,11 +26,15 @@ pub(super) fn check(
     let path = join(pool, "scale");
     let name = raw.driver.as_ref().and_then(Setting::value);
     if raw.driver.is_none() {
-        report.missing(&join(&path, "driver"), "expected who starts and stops servers: driver = \"command\"");
+        report.missing(
+            &join(&path, "driver"),
+            "expected the driver that starts and stops servers: driver = \
+                                               \"command\"",
+        );
     }
     let driver = name.and_then(|name| driver(&path, name, raw, report));
     if let (Some(DriverConfig::Kubernetes(kubernetes)), false) = (&driver, members.is_empty()) {
-        tell_members(pool, &kubernetes.workload, members, report);
+        report_members_not_of_workload(pool, &kubernetes.workload, members, report);
     }
     let settings = settings(raw, servers_most(driver.as_ref(), members), report);
     let settings =
@@ -52,7 +56,7 @@ fn servers_most(driver: Option<&DriverConfig>, members: &[MemberSettings]) -> Op
 }
 
 /// Number of servers that the scaler may choose from; `None`: the first free one is as good as any. Pods of a
-/// `StatefulSet` are started in turn, and those of a Deployment are all alike.
+/// `StatefulSet` are started in turn, and pods of a Deployment are interchangeable.
 fn choices(driver: Option<&DriverConfig>, members: &[MemberSettings]) -> Option<u32> {
     match driver? {
         DriverConfig::Command { .. } => u32::try_from(members.len()).ok(),
@@ -70,10 +74,10 @@ fn settings(raw: &RawScale, there: Option<usize>, report: &mut Report<'_>) -> Op
     if let (Some(setting), Some(most), Some(there)) = (&raw.most, most, there)
         && most > there
     {
-        report.conflict(setting, format!("expected at most {there}, since there are so many members"));
+        report.conflict(setting, format!("expected at most {there}, the number of members"));
     }
     if least.zip(most).is_some_and(|(least, most)| least > most) {
-        let remedy = "expected at most `most`, which is the number of members unless it is set";
+        let remedy = "expected at most `most`, by default the number of members";
         report.conflict(&raw.least, remedy);
     }
     if low.zip(high).is_some_and(|(low, high)| low > high) {
@@ -100,7 +104,7 @@ fn settings(raw: &RawScale, there: Option<usize>, report: &mut Report<'_>) -> Op
 }
 
 fn driver(path: &str, name: DriverName, raw: &RawScale, report: &mut Report<'_>) -> Option<DriverConfig> {
-    tell_foreign(path, name, report);
+    report_keys_of_other_drivers(path, name, report);
     let line = |key: &str, line: Option<&Several<Text>>, report: &mut Report<'_>| {
         if let Some(line) = line {
             return command_line(path, key, line, report);
@@ -123,7 +127,7 @@ fn driver(path: &str, name: DriverName, raw: &RawScale, report: &mut Report<'_>)
 }
 
 /// Reports keys of another driver.
-fn tell_foreign(path: &str, name: DriverName, report: &mut Report<'_>) {
+fn report_keys_of_other_drivers(path: &str, name: DriverName, report: &mut Report<'_>) {
     let kubernetes = ["workload", "namespace", "api_server"];
     let programs = ["start", "stop", "list"];
     let programs = programs.iter().filter(|_| name != DriverName::Command);
@@ -131,7 +135,8 @@ fn tell_foreign(path: &str, name: DriverName, report: &mut Report<'_>) {
     for key in programs.chain(kubernetes) {
         let key = join(path, key);
         if report.has(&key) {
-            report.key_problem(&key, "the driver has no use for it; remove it, or choose another `driver`");
+            report
+                .key_problem(&key, "the driver does not use this key; remove it, or choose another `driver`");
         }
     }
 }
@@ -145,7 +150,8 @@ fn command_line(path: &str, key: &str, line: &Several<Text>, report: &mut Report
     for word in words {
         let text = word.value();
         if let Some(unknown) = text.as_deref().and_then(unknown_placeholder) {
-            let remedy = format!("{unknown} stands for nothing; expected one of {}", PLACEHOLDERS.join(", "));
+            let remedy =
+                format!("{unknown} is not a placeholder; expected one of {}", PLACEHOLDERS.join(", "));
             report.conflict(word, remedy);
         }
         read.push(text);
@@ -170,7 +176,7 @@ fn unknown_placeholder(text: &str) -> Option<String> {
 
 fn kubernetes(path: &str, raw: &RawScale, report: &mut Report<'_>) -> Option<KubernetesConfig> {
     if raw.workload.is_none() {
-        let remedy = "expected whose replicas the servers are: workload = \"statefulset/NAME\"";
+        let remedy = "expected the workload of the servers: workload = \"statefulset/NAME\"";
         report.missing(&join(path, "workload"), remedy);
     }
     let api_server = raw.api_server.as_ref().map(|setting| url(setting, report));
@@ -214,11 +220,17 @@ fn url(setting: &Setting<Text>, report: &mut Report<'_>) -> Option<(Scheme, Stri
 }
 
 /// Reports members that do not fit the workload.
-fn tell_members(pool: &str, workload: &Workload, members: &[MemberSettings], report: &mut Report<'_>) {
+fn report_members_not_of_workload(
+    pool: &str,
+    workload: &Workload,
+    members: &[MemberSettings],
+    report: &mut Report<'_>,
+) {
     let is_name = |member: &MemberSettings| !matches!(member.address, Address::Socket(_));
     let remedy = match workload {
         Workload::Deployment(_) if members.len() != 1 || !members.iter().all(is_name) => {
-            "the addresses of pods change: expected one member, the name of a headless service, which stands for all of them"
+            "the addresses of pods change: expected one member, the name of a headless service that resolves to all \
+            pods"
         }
         Workload::StatefulSet(_) if !members.iter().all(is_name) => {
             "the addresses of pods change: expected their names, such as \"pbx-0.pbx.voice.svc.cluster.local\""
@@ -229,37 +241,37 @@ fn tell_members(pool: &str, workload: &Workload, members: &[MemberSettings], rep
 }
 
 /// A server is stopped when it has no calls, so calls must be counted.
-pub(super) fn tell_uncounted(path: &str, pool: &PoolConfig, report: &mut Report<'_>) {
+pub(super) fn report_uncounted_calls(path: &str, pool: &PoolConfig, report: &mut Report<'_>) {
     let has_limit = pool.members.iter().any(|member| member.max_calls > 0 || member.max_rate > 0);
     let PoolSettings { service, policy, .. } = &pool.settings;
     let is_uncounted =
         service.fork().0 != Fork::None || (service.has_hops() && policy.is_by_call() && !has_limit);
     if pool.scale.is_some() && !service.records_route() {
-        let remedy = "with record_route = false the BYE of a call does not come by here, so nobody knows when a server has no calls; \
-                      remove that, or this";
+        let remedy = "with record_route = false the BYE of a call does not pass this process, so it is not known \
+                      when a server has no calls; remove `record_route`, or `scale`";
         report.key_problem(&join(path, "scale"), remedy);
     }
     if pool.scale.is_some() && is_uncounted {
-        let remedy = "nothing is counted of the calls of this pool, so nobody knows when a server has none; choose another \
-                      `policy`, no `fork`, or remove this";
+        let remedy = "the calls of this pool are not counted, so it is not known when a server has no calls; choose \
+                      another `policy`, no `fork`, or remove `scale`";
         report.key_problem(&join(path, "scale"), remedy);
     }
 }
 
 /// Without `list`, a server runs if it answers probes, so probes must be enabled.
-pub(super) fn tell_unknown(path: &str, pool: &PoolConfig, report: &mut Report<'_>) {
+pub(super) fn report_unknown_state(path: &str, pool: &PoolConfig, report: &mut Report<'_>) {
     let is_listed = match pool.scale.as_ref().map(|scale| &scale.driver) {
         Some(DriverConfig::Command { list, .. }) => list.is_some(),
         _ => true,
     };
     if !is_listed && !pool.settings.probes.periodic {
-        let remedy = "nothing tells which servers run: set `list`, or let `probe` be enabled";
+        let remedy = "neither a program nor probes report the running servers: set `list`, or enable `probe`";
         report.key_problem(&join(path, "scale"), remedy);
     }
 }
 
 /// Reports members of a scaled pool that are in another pool: the scaler must know all calls of a server.
-pub(super) fn tell_shared(pools: &[PoolConfig], report: &mut Report<'_>) {
+pub(super) fn report_shared_members(pools: &[PoolConfig], report: &mut Report<'_>) {
     for pool in pools.iter().filter(|pool| pool.scale.is_some()) {
         let has = |other: &&PoolConfig| {
             let is_member =

@@ -43,7 +43,6 @@ pub(crate) fn blame<K: Kind, L: Kind>(
     if setting.is_set() {
         report.conflict(setting, remedy);
     } else {
-        report
-            .conflict(other, format!("does not go with the default of `{path}`, {}: {remedy}", show(value)));
+        report.conflict(other, format!("does not fit the default of `{path}`, {}: {remedy}", show(value)));
     }
 }

@@ -28,7 +28,7 @@ pub(super) trait InFile: Kind {
 
 impl InFile for KeyText {
     const HOLDS: &str = "16 bytes, as they are, as 32 hex digits or in base64";
-    const OR: &str = "bytes that are none of these";
+    const OR: &str = "bytes in another form";
 
     fn from_bytes(bytes: &[u8]) -> Option<[u8; 16]> {
         key_from_bytes(bytes)
@@ -37,7 +37,7 @@ impl InFile for KeyText {
 
 impl InFile for BearerText {
     const HOLDS: &str = "a token of 16 or more letters, digits and -._~+/";
-    const OR: &str = "bytes that are none";
+    const OR: &str = "bytes in another form";
 
     fn from_bytes(bytes: &[u8]) -> Option<Bearer> {
         Bearer::from_bytes(bytes)

@@ -29,7 +29,7 @@ pub(crate) struct CapacityListen;
 #[derive(Debug, Clone)]
 pub(crate) struct DnsServer;
 
-/// A next hop by address; the default port is that of its transport.
+/// A next hop by address, with the default port of its transport.
 #[derive(Debug, Clone)]
 pub(crate) struct HopAddress;
 
@@ -64,7 +64,7 @@ impl<const PORT: u16> Kind for Advertised<PORT> {
         let expected = format!("an IP address and port, such as \"203.0.113.5:{PORT}\"");
         let socket = socket(leaf, PORT, &expected)?;
         match unreachable(socket.ip()) {
-            Some(what) => Err(Refusal::new(format!("expected an address that peers can reach; {what}"))),
+            Some(reason) => Err(Refusal::new(format!("expected an address that peers can reach; {reason}"))),
             None => Ok(socket),
         }
     }
@@ -169,7 +169,7 @@ fn one_host(leaf: &Leaf, port: u16, expected: &str) -> Result<SocketAddr, Refusa
         None => socket(leaf, port, expected)?,
     };
     match unreachable(address.ip()) {
-        Some(what) => Err(Refusal::new(format!("expected the address of one server; {what}"))),
+        Some(reason) => Err(Refusal::new(format!("expected the address of one server; {reason}"))),
         None => Ok(address),
     }
 }
@@ -177,7 +177,7 @@ fn one_host(leaf: &Leaf, port: u16, expected: &str) -> Result<SocketAddr, Refusa
 /// The error of `ip` as the address of one host that others send to.
 pub(super) fn unreachable(ip: IpAddr) -> Option<&'static str> {
     match ip {
-        _ if ip.is_unspecified() => Some("a wildcard address names no host"),
+        _ if ip.is_unspecified() => Some("a wildcard address is not the address of a host"),
         _ if ip.is_multicast() => Some("this is a multicast group"),
         IpAddr::V4(v4) if v4.is_broadcast() => Some("this is the broadcast address"),
         IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some() => Some("write IPv4 addresses as IPv4"),
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_misses_are_mended() {
+    fn nearly_valid_values_are_corrected() {
         for (read, meant) in [
             ("0.0.0.0", "\"0.0.0.0:5060\""),
             ("::", "\"[::]:5060\""),
@@ -278,7 +278,7 @@ mod tests {
         }
         let refusal = DnsServer::read(&"2001:db8::53:5353".into()).unwrap_err();
         assert_eq!(refusal.meant.as_deref(), Some("\"[2001:db8::53]:5353\""));
-        assert!(DnsServer::read(&"[2001:db8::53:5353]".into()).is_ok(), "so it is meant");
+        assert!(DnsServer::read(&"[2001:db8::53:5353]".into()).is_ok(), "the suggested text is valid");
     }
 
     #[test]
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_are_told_one_reachable_address() {
+    fn an_advertised_address_is_reachable() {
         for wrong in
             ["0.0.0.0:5060", "[::]:5060", "224.0.0.1:5060", "255.255.255.255:5060", "[::ffff:10.0.0.1]:5060"]
         {

@@ -57,7 +57,7 @@ impl Kind for MessageRate {
     }
 }
 
-/// A number of something a second.
+/// A rate a second of the things that `of` names.
 fn read_rate(leaf: &Leaf, of: &str, least: f64) -> Result<f64, Refusal> {
     let expected = format!("expected {of} a second, a number from {least} to {RATE_MAX}");
     decimal(leaf, least, RATE_MAX, Refusal::new(expected))
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn no_calls_is_a_rate_where_the_bound_allows_it() {
+    fn a_rate_may_be_zero_if_its_bound_allows_it() {
         assert_eq!(CallRate::<0>::read(&0.into()), Ok(0.0));
         assert!(CallRate::<1>::read(&0.into()).is_err());
         assert!(CallRate::<0>::read(&f64::NAN.into()).is_err());

@@ -59,7 +59,7 @@ impl<T: Names> Written for Choice<T> {
 /// The name of a value.
 pub(crate) fn name_of<T: Names>(value: T) -> &'static str {
     let named = T::NAMES.iter().find(|(_, named)| *named == value);
-    named.map(|(name, _)| *name).expect("every value has a name")
+    named.map(|(name, _)| *name).expect("`NAMES` has every value")
 }
 
 /// A policy as it is named in the file. Further weights are in another key.
@@ -257,7 +257,7 @@ mod tests {
     use route::AccessRefusal;
 
     #[test]
-    fn a_name_is_exact_and_a_near_one_is_offered() {
+    fn a_name_is_exact_and_a_similar_one_is_suggested() {
         assert_eq!(Choice::<AccessRefusal>::read(&"403".into()), Ok(AccessRefusal::Forbidden));
         assert_eq!(Choice::<AccessRefusal>::read(&403.into()).unwrap_err().meant.as_deref(), Some("\"403\""));
         assert_eq!(

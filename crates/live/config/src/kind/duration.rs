@@ -14,7 +14,7 @@ pub(crate) const MINUTE: u64 = 60 * SECOND;
 pub(crate) const HOUR: u64 = 60 * MINUTE;
 /// Milliseconds in a day.
 pub(crate) const DAY: u64 = 24 * HOUR;
-/// Milliseconds in a year: the longest duration of any key, far below what 64 bits of nanoseconds hold.
+/// Milliseconds in a year: the longest duration of any key. It fits in 64 bits of nanoseconds.
 pub(crate) const YEAR: u64 = 365 * DAY;
 
 /// Units and their lengths in the unit of the count, the longest first.
@@ -163,7 +163,7 @@ fn written(count: u64, units: &Units) -> String {
         return "0s".to_owned();
     }
     let (unit, length) =
-        units.iter().find(|(_, length)| count.is_multiple_of(*length)).expect("the last length is 1");
+        units.iter().find(|(_, length)| count.is_multiple_of(*length)).expect("the last unit has length 1");
     format!("{}{unit}", count / length)
 }
 
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_meant_is_offered() {
+    fn the_intended_value_is_suggested() {
         let meant = |leaf: Leaf| Any::read(&leaf).unwrap_err().meant;
         assert_eq!(meant("1.5s".into()).as_deref(), Some("\"1500ms\""));
         assert_eq!(meant("2 hours".into()).as_deref(), Some("\"2h\""));

@@ -92,8 +92,8 @@ impl Kind for MemberAddress {
         }
         match address {
             Host::Ip(ip) => {
-                if let Some(what) = unreachable(ip) {
-                    return Err(Refusal::new(format!("expected the address of one server; {what}")));
+                if let Some(reason) = unreachable(ip) {
+                    return Err(Refusal::new(format!("expected the address of one server; {reason}")));
                 }
                 let address = SocketAddr::new(ip, port.unwrap_or(transport.default_port()));
                 Ok(Address::Socket(Peer::new(transport, address)))
@@ -123,8 +123,8 @@ impl Kind for ServedName {
             Some((Host::Ip(ip), port)) => {
                 let address = SocketAddr::new(ip, port.unwrap_or(SIP_PORT));
                 Err(Refusal::new(format!(
-                    "expected a host name, since addresses are known from the listeners; listen there, or advertise \
-                     it: `listen.udp = [{{ bind = ..., advertise = \"{address}\" }}]`"
+                    "expected a host name, since the addresses of the listeners are known; listen on this address, \
+                     or advertise it: `listen.udp = [{{ bind = ..., advertise = \"{address}\" }}]`"
                 )))
             }
             Some((Host::Name(name), port)) => {
@@ -209,8 +209,7 @@ pub(super) fn transport_of<'t>(text: &'t str, expected: &str) -> Result<(&'t str
     match Transport::parse(value.as_bytes()) {
         Some(transport) if SERVED.contains(&transport) => Ok((bare, transport)),
         Some(_) => Err(Refusal::new(
-            "expected udp, tcp or tls: a WebSocket server is for clients such as browsers, and takes no requests from other \
-             servers",
+            "expected udp, tcp or tls: WebSocket is for clients such as browsers, not between servers",
         )),
         None => Err(Refusal::new("expected the transport udp, tcp or tls")),
     }
@@ -259,8 +258,7 @@ fn host_name(text: &str) -> Option<String> {
     named.then_some(name)
 }
 
-/// RFC 2782: `_service._proto.name`. The prefixes are those of the transports that are [served](SERVED) (RFC 3263
-/// §4.1).
+/// RFC 2782: `_service._proto.name`. The prefixes belong to the [served](SERVED) transports (RFC 3263 §4.1).
 fn srv(text: &str) -> Result<Address, Refusal> {
     let lower = text.to_ascii_lowercase();
     for service in SERVED.iter().filter_map(|transport| transport.service()) {
@@ -324,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_may_have_a_transport_which_says_its_usual_port() {
+    fn the_transport_of_a_member_decides_its_default_port() {
         let socket = |text: &str| Ok(Address::Socket(text.parse().unwrap()));
         let host = |transport, port| Ok(Address::Host { transport, name: "a.example".into(), port });
         assert_eq!(member("10.0.0.1;transport=TCP"), socket("10.0.0.1:5060;transport=tcp"));
@@ -349,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn near_misses_are_mended() {
+    fn nearly_valid_values_are_corrected() {
         for (read, meant) in [
             ("2001:db8::1", "\"[2001:db8::1]\""),
             ("2001:db8::1:5070", "\"[2001:db8::1]:5070\""),

@@ -123,7 +123,7 @@ impl<const MIN: u64, const MAX: u64> Kind for Size<MIN, MAX> {
 
     fn schema() -> Schema {
         json!({
-            "title": format!("size in bytes, or with KiB, MiB or GiB; {} to {}", in_units(MIN), in_units(MAX)),
+            "title": format!("size, {} to {}", in_units(MIN), in_units(MAX)),
             "type": ["string", "integer"],
             "pattern": "^[0-9]+(KiB|MiB|GiB)$",
             "minimum": MIN,

@@ -41,7 +41,9 @@ impl Kind for FieldText {
     fn read(leaf: &Leaf) -> Result<Option<String>, Refusal> {
         match leaf {
             Leaf::Flag(true) => Ok(None),
-            Leaf::Flag(false) => Err(Refusal::new("expected text, or true for a header field that is there")),
+            Leaf::Flag(false) => {
+                Err(Refusal::new("expected text, or true for a header field that is present"))
+            }
             leaf => Text::read(leaf).map(Some),
         }
     }
@@ -66,7 +68,7 @@ impl Kind for MethodText {
             return Err(refusal);
         }
         if text == "ACK" || text == "CANCEL" {
-            let words = "ACK and CANCEL go where their INVITE goes; name that";
+            let words = "ACK and CANCEL follow their INVITE and cannot be chosen alone";
             return Err(Refusal::new(words).meant(quoted("INVITE")));
         }
         // RFC 3261 §7.1: methods are case-sensitive.
@@ -97,11 +99,11 @@ impl Kind for NetworkText {
     }
 
     fn schema() -> Schema {
-        json!({ "title": "network or address, such as \"10.0.0.0/8\"", "type": "string" })
+        json!({ "title": "network or address", "type": "string" })
     }
 }
 
-/// A next hop of a route: an address, a host name, an SRV name, or a URI with one of them.
+/// A next hop of a route: an address, a host name, an SRV name, or a URI with an address or name.
 #[derive(Debug, Clone)]
 pub(crate) struct NextHop;
 
@@ -174,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nearly_right_is_mended() {
+    fn nearly_valid_values_are_corrected() {
         let meant = |refusal: Refusal| refusal.meant.unwrap_or_default();
         assert_eq!(meant(Text::read(&4420.into()).unwrap_err()), "\"4420\"");
         assert_eq!(meant(MethodText::read(&"invite".into()).unwrap_err()), "\"INVITE\"");

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn near_misses_are_mended() {
+    fn nearly_valid_values_are_corrected() {
         let meant = |text: &str| Short::read(&text.into()).unwrap_err().meant;
         assert_eq!(meant("exponential:100 s").as_deref(), Some("\"exp:100s\""));
         assert_eq!(meant("normal:60s, 0.5s").as_deref(), Some("\"normal:1m,500ms\""));

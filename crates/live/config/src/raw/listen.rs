@@ -17,8 +17,8 @@ const WS_PORT: u16 = Transport::Ws.default_port();
 const WSS_PORT: u16 = Transport::Wss.default_port();
 
 table! {
-    /// Local addresses and names of this process. At least one listener is needed. An item of a list of listeners is an
-    /// address, or a table that also has the advertised address. A reload does not change listeners.
+    /// Local addresses and names of this process, with at least one listener. A listener is an address, or a table that
+    /// also has the advertised address. A reload does not change listeners.
     struct RawListen where { "allOf": [{ "anyOf": [
         { "required": ["udp"] },
         { "required": ["tcp"] },
@@ -28,18 +28,18 @@ table! {
     ] }] } {
         /// UDP listeners.
         udp: Vec<Item<RawListener<SIP_PORT>>>,
-        /// TCP listeners. Requests to members and next hops over TCP use the address of one of them as their source.
+        /// TCP listeners. One of them is the source of requests to members and next hops over TCP.
         tcp: Vec<Item<RawListener<SIP_PORT>>>,
-        /// TLS listeners; the default port is 5061. They need `[[tls.certificates]]`. Requests to members and next hops
-        /// over TLS use the address of one of them as their source.
+        /// TLS listeners; the default port is 5061. They need `[[tls.certificates]]`. One of them is the source of
+        /// requests to members and next hops over TLS.
         tls: Vec<Item<RawListener<TLS_PORT>>>,
-        /// WebSocket listeners, for browsers (RFC 7118). Messages are not encrypted: use them for tests, or behind a
-        /// web server that terminates TLS.
+        /// WebSocket listeners, for browsers (RFC 7118). They are not encrypted: use them for tests, or behind a web
+        /// server that terminates TLS.
         ws: Vec<Item<RawListener<WS_PORT>>>,
         /// Secure WebSocket listeners; the default port is 443. They need `[[tls.certificates]]`.
         wss: Vec<Item<RawListener<WSS_PORT>>>,
-        /// Host names that mean this process in a Request-URI or Route. The addresses of the listeners always do. Set
-        /// it if clients use a DNS name of this host.
+        /// Host names, besides the addresses of the listeners, that mean this process in a Request-URI or Route. Set it
+        /// if clients use a DNS name of this host.
         names: Vec<Setting<ServedName>>,
         /// Worker threads; 0: one for each core. Set it if other programs need the other cores. A reload does not
         /// change it.
@@ -53,73 +53,69 @@ table! {
         /// Address and port that peers see in Via and Record-Route. Set it if this host is behind an address translator
         /// or a load balancer.
         advertise: Option<Setting<Advertised<PORT>>> => "the local address",
-        /// Networks of load balancers whose connections begin with a PROXY header, version 1 or 2. The address in the
-        /// header counts as the client's. A connection from these networks without the header is closed. Not for UDP.
+        /// Networks of load balancers whose connections begin with a PROXY header, version 1 or 2, with the address of
+        /// the client. A connection from them without the header is closed. Not for UDP.
         proxy_protocol: Vec<Setting<NetworkText>>,
-        /// Networks that may send new requests to this listener. If `allow` or `deny` is set here, the lists of
-        /// `[access]` do not apply to it.
+        /// Networks that may send new requests to this listener. With `allow` or `deny` here, the lists of `[access]`
+        /// do not apply to it.
         allow: Vec<Setting<NetworkText>>,
         /// Networks that may not send new requests to this listener.
         deny: Vec<Setting<NetworkText>>,
     }
 
-    /// Limits of connections over TCP, TLS and WebSocket, and the web pages that may open them.
+    /// Limits of connections over TCP, TLS and WebSocket, and the web pages that may open them. A reload changes
+    /// `large_requests` only.
     struct RawConnections {
         /// Most connections at a time, over all threads. Above the limit a new connection replaces the oldest one that
-        /// has sent no message, or is refused. Each takes a file descriptor. If the hard limit of the process is too
-        /// low (`LimitNOFILE` of systemd), there are fewer connections, and the log reports it at the start. Set it to
-        /// the number of clients that you expect. A reload does not change it.
+        /// has sent no message, or is refused. There are fewer if the process may not open as many files (`LimitNOFILE`
+        /// of systemd), which the log reports. Set it to the number of clients that you expect.
         most: Setting<Count<1, 10_000_000>> = 100_000,
         /// Most connections at a time from one IPv4 address, or one IPv6 network of 64 bits. Further ones are refused
-        /// before TLS begins. Set it higher if many clients share an address behind a NAT. A reload does not change it.
+        /// before TLS begins. Set it higher if many clients share an address behind a NAT.
         most_per_address: Setting<Count<1, 10_000_000>> = 100,
         /// New connections a second from one IPv4 address, or one IPv6 network of 64 bits; 0: no limit. Twice as many
-        /// may come at once. Further ones are refused before TLS begins. Hosts of members and next hops have no limit.
-        /// Set it higher if many clients share an address behind a NAT. A reload does not change it.
+        /// may come at once; further ones are refused before TLS begins. Hosts of members and next hops have no limit.
+        /// Set it higher if many clients share an address behind a NAT.
         new_per_second: Setting<Count<0, 1_000_000>> = 50,
-        /// Time without a message after which a connection is closed. A connection that an established call, a binding
-        /// or a subscription of its client depends on stays open and gets keep-alives. Over WebSocket it is closed if
-        /// the client does not answer keep-alives for this time. Set it lower if idle clients take too many
-        /// connections. A reload does not change it.
+        /// Time without a message after which a connection is closed. It stays open, with keep-alives, if an
+        /// established call, a binding or a subscription of its client depends on it; over WebSocket the client must
+        /// answer them within this time. Set it lower if idle clients take too many connections.
         idle: Setting<Time<SECOND, DAY>> = Duration::from_mins(10),
         /// Longest time for the handshakes of TLS and WebSocket together, for a PROXY header, and for the rest of a
-        /// message after its first byte. Set it higher for clients on slow networks. A reload does not change it.
+        /// message after its first byte. Set it higher for clients on slow networks.
         handshake: Setting<Time<SECOND, HOUR>> = Duration::from_secs(10),
-        /// Most memory of all connections together, for incomplete messages and for data that peers have not read yet.
-        /// Each thread has an equal part, and at least 512 KiB. Above the limit the connections with the most data are
-        /// closed. A connection whose peer leaves 256 KiB unread is closed as well. Set it higher if many clients are
-        /// slow. A reload does not change it.
+        /// Most memory of all connections, for incomplete messages and unread data; each thread has an equal part, and
+        /// at least 512 KiB. Above the limit the connections with the most data are closed, as is one whose peer leaves
+        /// 256 KiB unread. Set it higher if many clients are slow.
         memory: Setting<Size<{ 16 * MIB }, { 64 * GIB }>> = 256 << 20,
         /// How a request of more than 1,300 bytes is sent to a member or next hop with UDP. `"tcp"`: over a connection
-        /// to the same address and port, from a TCP listener. If the connection fails, the request is sent over UDP.
-        /// TCP is tried again a minute later, then less and less often, at least once an hour. `"udp"`: over UDP; many
-        /// firewalls drop its fragments. Choose `"udp"` if your servers do not listen on TCP.
+        /// from a TCP listener to the same address and port. If it fails, UDP is used, and TCP is tried again after a
+        /// minute, later at least once an hour. `"udp"`: over UDP; many firewalls drop its fragments. Choose it if your
+        /// servers do not listen on TCP.
         large_requests: Setting<Choice<LargeRequests>> = LargeRequests::default(),
         /// Web pages that may connect over WebSocket, by the `Origin` that browsers send (RFC 6455 §10.2), such as
-        /// `"https://phone.example.com"`; `"*"`: all pages. Empty: pages of the host that the browser connects to.
-        /// Clients without an `Origin`, which are not browsers, may always connect. Set it if the page of your web
-        /// phone is on another host. A reload does not change it.
+        /// `"https://phone.example.com"`; `"*"`: all; empty: pages of the host that the browser connects to. Clients
+        /// without an `Origin` may always connect. Set it if the page of your web phone is on another host.
         origins: Vec<Setting<PageOrigin>>,
     }
 
     /// Certificates of this process, and authorities whose certificates it accepts, for TLS 1.2 and 1.3. A reload reads
     /// the files again.
     struct RawTls {
-        /// Certificates with their keys, at least one if there is a TLS or secure WebSocket listener. A client that
-        /// names a host gets the certificate for this host, other clients get the first one. The first one is also sent
-        /// to servers that request a certificate.
+        /// Certificates with their keys, at least one for a TLS or secure WebSocket listener. A client that names a
+        /// host gets the certificate for this host. Other clients, and servers that request a certificate, get the
+        /// first one.
         certificates: Vec<RawCertificate>,
-        /// PEM file of the authorities that are trusted to certify members, next hops, Redis and PostgreSQL. Set it if
-        /// your servers have certificates of an authority of your own.
+        /// PEM file of the authorities that certify members, next hops, Redis and PostgreSQL. Set it if your servers
+        /// have certificates of an authority of your own.
         authorities: Option<Setting<FilePath>> => "authorities that the system trusts",
-        /// PEM file of the authorities that are trusted to certify clients. If it is set, clients are asked for a
-        /// certificate.
+        /// PEM file of the authorities that certify clients. If it is set, clients are asked for a certificate.
         client_authorities: Option<Setting<FilePath>> => "clients are not asked for a certificate",
         /// Whether a client without a certificate is refused. Needs `client_authorities`. Set it if all clients have
         /// certificates.
         require_client: Setting<Flag> = false,
-        /// File to which the secrets of connections are appended, in the format of NSS key logs, so that Wireshark can
-        /// decrypt captured traffic. Set it for debugging only: everyone who reads the file can decrypt all calls.
+        /// File for the secrets of connections, as NSS key log, with which Wireshark decrypts captured traffic. Set it
+        /// for debugging only: everyone who reads the file can decrypt all calls.
         key_log: Option<Setting<FilePath>> => "none",
     }
 

@@ -16,36 +16,31 @@ const THRESHOLD: Duration = Duration::from_millis(10);
 table! {
     let (settings, capacity) = (QueueSettings::default(), EstimatorSettings::default());
 
-    /// A queue in front of the pool: new calls wait until a member has room for them. Other requests of a call go to
-    /// its member at once. The queue replaces `policy` for INVITEs that begin calls. It is the front-end queue of the
-    /// Cloud paper (`docs/queue.md`).
+    /// A queue in front of the pool (`docs/queue.md`), the front-end queue of the Cloud paper: new calls wait until a
+    /// member has a free place. It replaces `policy` for INVITEs that begin calls; other requests go to their member at
+    /// once.
     struct RawQueue {
-        /// Most new calls a second that a member can take; measure it in a stress test. It must be set with
-        /// `source = "fixed"`. Otherwise it is the upper bound of the estimate, which starts at half of it.
+        /// Most new calls a second that a member can take; measure it in a stress test. Required with `source =
+        /// "fixed"`; otherwise it is the upper bound of the estimate, which starts at half of it.
         capacity: Setting<CallRate<1000>> = capacity.maximum,
         /// Source of the capacity of a member. `"fixed"`: `capacity` alone. `"responses"`: estimated from the time to
-        /// the first response to an INVITE. `"monitor"`: updates of a monitor beside the member, which need the table
-        /// `[capacity]`; without updates the response times are used. Choose `"responses"` if the capacity is not
-        /// known.
+        /// the first response to an INVITE; choose it if the capacity is not known. `"monitor"`: updates of a monitor
+        /// beside the member, with the table `[capacity]`; without updates as `"responses"`.
         source: Setting<Choice<CapacitySource>> = CapacitySource::Fixed,
-        /// Time within which 95 % of the first responses to INVITEs should arrive, measured here. With `"responses"`,
-        /// and with `"monitor"` while the monitor sends no updates, a slower member gets fewer calls; the monitor has a
-        /// threshold of its own. With any source, a member may have as many unanswered calls as it can take in this
-        /// time and its shortest response time together, which stands for the network. Each thread grants at least two,
-        /// and one while the member answers nothing. Set it higher if your servers are slow to send the first response.
+        /// Time within which 95 % of the first responses to INVITEs should arrive here. A slower member gets fewer
+        /// calls, except with `"fixed"`, or while its monitor, which has its own threshold, sends updates. With any
+        /// source, it bounds the unanswered calls of a member (`docs/queue.md`). Set it higher if your servers are slow
+        /// to send the first response.
         threshold: Setting<Fine<LONGEST_THRESHOLD>> = THRESHOLD,
-        /// Longest wait of a call. The queue holds as many calls as all members take in this time, at least 8. Above
-        /// 250 ms (T1/2) a waiting call gets 100 at once, so that the caller does not retransmit, which needs
-        /// `forward = "transaction"`. Set it higher if callers should rather wait than be refused.
+        /// Longest wait of a call. The queue holds the calls that all members take in this time, at least 8. Above 250
+        /// ms (T1/2) a waiting call gets 100 at once, against retransmissions, which needs `forward = "transaction"`.
+        /// Set it higher if callers should rather wait than be refused.
         wait: Setting<Time<1, { 30 * SECOND }>> = settings.bound,
-        /// `"smace"`: the rules of the Cloud paper in place of ours, to compare them. The paper: SMACE estimates
+        /// `"smace"`: the rules of the Cloud paper in place of ours, to compare them (`docs/queue.md`). SMACE estimates
         /// capacities. Each member gets its capacity in calls at the start of each second, and the member with the most
-        /// room is next. A call that finds the queue full, or has waited too long, is dropped without a response, so
-        /// that the caller retransmits; this needs a `wait` of 250 ms or less. Ours: capacity recovers faster and does
-        /// not grow unproven. Members take calls as they answer, up to `capacity` calls a second, so that a low
-        /// estimate delays no call. The member with the least work for its capacity is next (TLWL), and such a call
-        /// gets 503 with a Retry-After of 5 to 15 s. With both, the next pool of the route gets the call first, if
-        /// `failover` has `"full"`.
+        /// free places is next. A call that finds the queue full, or waits too long, is dropped without a response, so
+        /// that the caller retransmits; this needs a `wait` of at most 250 ms. By our rules it gets 503 with a
+        /// Retry-After of 5 to 15 s.
         rules: Option<Setting<Choice<QueueRules>>> => "none",
     }
 }

@@ -17,27 +17,27 @@ table! {
     let secs = |secs: u32| Duration::from_secs(secs.into());
 
     /// The users of your domains. Phones register here (REGISTER), and requests to a user go to the registered
-    /// contacts. Without `[[route]]`, only requests to these domains are accepted, and only from users. With routes,
-    /// `location` and `authenticate` decide.
+    /// contacts. Without `[[route]]`, only requests of users to these domains are accepted; with routes, `location` and
+    /// `authenticate` decide.
     struct RawRegistrar {
         /// Your domains, as they appear after the `@` in the addresses of your users.
         domains: Vec<Setting<DomainName>> where { "minItems": 1 } => REQUIRED,
-        /// Passwords of the users: a file or a database. A file has a line `name:realm:algorithm:hash` for each user,
-        /// with the hash of `name:realm:password` by `MD5`, `SHA-256` or `SHA-512-256`. A database, `"postgres://..."`,
-        /// over TLS with `?sslmode=verify-full`, has the table `subscriber` of Kamailio. Without it no password is
-        /// needed: every sender that reaches a listener may register as any user. A reload reads the file again, and
-        /// drops what is cached of the database.
+        /// Passwords of the users: a file or a database (`docs/registrar.md`). A file has a line
+        /// `name:realm:algorithm:hash` for each user, with the hash of `name:realm:password`. A database,
+        /// `"postgres://..."`, over TLS with `?sslmode=verify-full`, has the table `subscriber` of Kamailio. Without it
+        /// every sender that reaches a listener may register as any user. A reload reads the file again, and drops
+        /// cached entries of the database.
         users: Option<Setting<Place>> => "none: no password is needed",
-        /// Realm of the passwords, as clients see it (RFC 3261 §22.1). Password hashes are valid for one realm, so set
-        /// it to that of existing hashes. A user has an address of that name in each of `domains`.
+        /// Realm of the passwords, as clients see it (RFC 3261 §22.1). Set it to the realm of existing hashes, which
+        /// are valid for one realm. A user has an address of that name in each of `domains`.
         realm: Option<Setting<Text>> => "the first of `domains`",
         /// Where registrations are kept. `"memory"`: a restart loses them. A file: it is created if necessary.
-        /// `"redis://..."`, with TLS `"rediss://..."`: a Redis or Valkey server, which several proxies may share. A
-        /// registration is on the disk before its 200 is sent; with Redis this depends on the settings of Redis.
+        /// `"redis://..."`, with TLS `"rediss://..."`: Redis or Valkey, which several proxies may share. A registration
+        /// is on the disk before its 200 is sent; with Redis this depends on its settings.
         store: Option<Setting<Place>> => "this file's name with `.bindings`",
-        /// Where requests to a contact go. `"source"`: to the source address of its REGISTER, so that clients behind a
-        /// NAT are reached, and a user cannot direct requests to another host. `"contact"`: to the contact URI itself.
-        /// Choose `"contact"` only if clients register addresses other than their own, as other proxies do.
+        /// Destination of requests to a contact. `"source"`: the source address of its REGISTER, so that clients behind
+        /// a NAT are reached, and a user cannot direct requests to another host. `"contact"`: the contact URI; choose
+        /// it only if clients register addresses other than their own, as other proxies do.
         reach: Setting<Choice<Reach>> = usual.reach,
         /// Shortest registration; a REGISTER that asks for less gets 423. Set it lower if clients behind a NAT need to
         /// register often.
@@ -51,22 +51,22 @@ table! {
         /// Most contacts of a user. A further contact gets 403 until another one has expired or is removed. Set it to
         /// the number of devices that a user may have.
         max_contacts: Setting<Count<1, 64>> = usual.contacts_max as u32,
-        /// Treatment of a REGISTER with a Path (RFC 3327) whose client does not announce support for Path: it gets 420,
-        /// or it is accepted. Accept it if a proxy in front adds Path for clients that do not know it.
+        /// Response to a REGISTER with a Path (RFC 3327) whose client does not announce support for Path: 420, or it is
+        /// accepted. Accept it if a proxy in front adds Path for clients that do not know it.
         path: Setting<Choice<PathRule>> = usual.path,
         /// How requests to users are forwarded, as `forward` of a pool. `"transaction"` and `"dialog"`: to all
         /// contacts, the highest `q` first. `"stateless"`: to the most preferred contact only; for routes without
         /// `authenticate`. `"distributed"`: without state if a neighbour of `[distribution]` keeps it and the user has
         /// one contact.
         forward: Setting<Choice<Forward>> = Forward::Transaction,
-        /// Digest algorithms that are offered, a challenge for each, the most preferred first (RFC 8760). The default
-        /// is one algorithm that the users have hashes of: MD5, which every telephone supports, or else SHA-256. Many
-        /// telephones, and SIPp, fail at two challenges or at another algorithm: test yours before you set
-        /// `["SHA-256", "MD5"]`. With a file of hashes only the algorithms of these hashes can be offered.
+        /// Digest algorithms that are offered, a challenge for each, the most preferred first (RFC 8760): MD5, which
+        /// every telephone supports, or else SHA-256, by the hashes that the users have. Many telephones, and SIPp,
+        /// fail at two challenges or at another algorithm: test yours before you set `["SHA-256", "MD5"]`. With a file
+        /// only algorithms of its hashes can be offered.
         algorithms: Vec<Setting<Choice<Algorithm>>> = vec![Algorithm::Md5],
         /// Networks of your own proxies in front of clients. The limits to password guessing then distinguish the
-        /// clients behind them, by the Via below that of the proxy (RFC 3261 §18.2.1). Identity header fields of these
-        /// proxies are forwarded (RFC 3325).
+        /// clients behind them, by the Via below that of the proxy (RFC 3261 §18.2.1), and their identity header fields
+        /// are forwarded (RFC 3325).
         trusted: Vec<Setting<NetworkText>>,
         /// Validity of a nonce. After it a client is challenged again, which costs a round trip. Set it higher to save
         /// these challenges.

@@ -23,19 +23,19 @@ pub(crate) type RawTexts<K = Text> = Listed<K, RawText>;
 type RawFields = BTreeMap<String, Several<Text>>;
 
 table! {
-    /// A rule that chooses the target of requests outside dialogs. The first rule whose conditions all hold is used; of
-    /// several values of one condition, one must match. A request within a dialog goes to the server of the dialog. A
-    /// request that matches no rule gets 404, or if it comes from a member, goes where its Request-URI leads. Each rule
-    /// has exactly one of `pool`, `next`, `location`, `request_uri` and `answer`. A condition on a text is `"text"` for
-    /// an exact match, or an array for any of several. It may also be a table of `exact`, `prefix`, `suffix`,
-    /// `contains` and `regex`, which must all match: `user = { prefix = ["+44", "0044"] }`.
+    /// A rule that chooses the target of requests outside dialogs; the first rule whose conditions all hold is used. Of
+    /// several values of a condition, one must match. Requests within dialogs go to the server of the dialog. A request
+    /// that matches no rule gets 404, or if it comes from a member, follows its Request-URI. Each rule has exactly one
+    /// of `pool`, `next`, `location`, `request_uri` and `answer`. A condition on a text is `"text"` for an exact match,
+    /// an array for any of several, or a table of `exact`, `prefix`, `suffix`, `contains` and `regex`, which must all
+    /// match: `user = { prefix = ["+44", "0044"] }`.
     struct RawRoute {
         /// Name of the rule in messages and metrics.
         name: Option<Setting<Text>> => "`route-1`, `route-2`, ...",
         /// Condition: the method. ACK and CANCEL follow their INVITE.
         method: Option<Several<MethodText>> => "any",
-        /// Condition: the sender. `"outside"`: senders that are not members of a pool; `"members"`: members;
-        /// `"anyone"`: both. Set it to `"members"` for calls that your servers make.
+        /// Condition: the sender. `"outside"`: not a member of a pool; `"members"`: members; `"anyone"`: both. Set it
+        /// to `"members"` for calls that your servers make.
         from: Option<Setting<Choice<Origin>>> => "`\"outside\"`",
         /// Condition: the network of the source address.
         source: Option<Several<NetworkText>> => "any",
@@ -61,14 +61,13 @@ table! {
         /// Conditions on header fields, by long name in any case; `true`: the field is present. One of its values must
         /// match.
         header: BTreeMap<String, RawTexts<FieldText>> => "any",
-        /// Networks that may use the rule. Other senders are refused, even if a later rule would accept them. If an
-        /// address is in networks of `allow` and of `deny`, the smallest one decides. `refuse` of `[access]` has the
-        /// response.
+        /// Networks that may use the rule. Other senders are refused (`refuse` of `[access]`), even if a later rule
+        /// would accept them. If an address is in networks of `allow` and of `deny`, the smallest one decides.
         allow: Vec<Setting<NetworkText>>,
         /// Networks that may not use the rule.
         deny: Vec<Setting<NetworkText>>,
-        /// Whether only users of `[registrar]` may use the rule. Senders that are not members of a pool are asked for a
-        /// password (407), and are refused if their From names another user of the domains.
+        /// Whether only users of `[registrar]` may use the rule. Senders outside the pools are asked for a password
+        /// (407), and refused if their From names another user of the domains.
         authenticate: Option<Setting<crate::kind::Flag>> => "`false`",
         /// Step 1: a prefix that is removed from the user of the Request-URI; of several, the first that matches.
         strip_prefix: Option<Several<Text>> => "none",
@@ -86,21 +85,20 @@ table! {
         /// Header fields that are added to those of the same name.
         add_header: RawFields => "none",
         /// Target: a pool by name, or several, of which the next is tried if one fails. An item is a name, or a table
-        /// that also has priority and weight. `"proxy"` means the next hops of `[proxy]`.
+        /// with priority and weight. `"proxy"` means the next hops of `[proxy]`.
         pool: Option<Listed<Text, RawChoice, Item<RawChoice>>> => "none",
         /// Target: next hops, with a transaction, in the order of a hash of the Call-ID. The next one is tried if one
         /// fails.
         next: Option<Several<NextHop>> => "none",
-        /// Target: the address in the Request-URI, after all changes of the rule. For requests of members. From a
-        /// network in `source` or `allow` also to an address in `host_network`, without a transaction and without a DNS
-        /// look-up.
+        /// Target: the address in the Request-URI, after all changes of the rule; for requests of members. From a
+        /// network in `source` or `allow` also to an address in `host_network`, without a transaction and without DNS.
         request_uri: Option<Setting<crate::kind::Flag>> => "`false`",
         /// Target: the registered contacts of the user in the Request-URI, with `[registrar]`; 480 if there are none.
         location: Option<Setting<crate::kind::Flag>> => "`false`",
         /// Target: a response of this process, by its status, as a table with more, or none (`"silence"`).
         answer: Option<Entry<AnswerKind, RawAnswer>> => "none",
-        /// Longest wait for the first response to an INVITE, in place of `invite_timeout` of the pools; for `next` the
-        /// default is `"4s"`. Set it if the next hops of this rule are slower than others.
+        /// Longest wait for the first response to an INVITE, in place of `invite_timeout` of the pools; `"4s"` for
+        /// `next`. Set it if the next hops of this rule are slower than others.
         invite_timeout: Option<InviteTimeout> => "`invite_timeout` of the pools",
         failover: RawFailover,
     }
@@ -141,12 +139,12 @@ table! {
 
     let Failover { attempts, budget: BudgetSettings { ratio, .. }, .. } = Failover::default();
 
-    /// When the next pool of `pool` is tried, and how often. After `"503"` and `"timeout"` this is a retry, which needs
-    /// a pool with `forward = "transaction"`.
+    /// When the next pool of `pool` is tried, and how often. After `"503"` and `"timeout"` this needs a pool with
+    /// `forward = "transaction"`.
     struct RawFailover {
-        /// `"dead"`: no member takes calls. `"full"`: all members are at their limits, or the queue of the pool is full
-        /// or did not find a member in time. `"503"`: a member answered 503. `"timeout"`: a member did not answer at
-        /// all, or cannot be reached. Remove a reason if the next pool costs more than a lost call.
+        /// Reasons to try the next pool. `"dead"`: no member takes calls. `"full"`: all members are at their limits, or
+        /// the queue of the pool is full or found no member in time. `"503"`: a member answered 503. `"timeout"`: a
+        /// member did not answer, or cannot be reached. Remove a reason if the next pool costs more than a lost call.
         on: Vec<Setting<Choice<FailoverCause>>> = FailoverCause::ALL.into(),
         /// Most pools that a request is sent to, the first included. Set it lower if callers should not wait for many
         /// pools.
@@ -163,27 +161,26 @@ table! {
         allow: Vec<Setting<NetworkText>>,
         /// Networks that may not send new requests.
         deny: Vec<Setting<NetworkText>>,
-        /// Response to refused requests, also to those that a list of a listener or of a route refuses: a status, or
-        /// none (`"silence"`). A source above `rate` gets 503, or none with `"silence"`. Choose `"silence"` against
+        /// Response to requests that lists of `[access]`, a listener or a route refuse: a status, or none
+        /// (`"silence"`). A source above `rate` gets 503, or none with `"silence"`. Choose `"silence"` against
         /// scanners.
         refuse: Setting<Choice<AccessRefusal>> = AccessRefusal::default(),
         rate: RawRate,
     }
 
-    /// Most new requests a second of each source, over all threads, including those that overload control refuses.
-    /// Retransmissions do not count, nor do the one or two requests with the same method and Request-URI that follow a
-    /// 401, 407 or 422. The memory for sources has a fixed size, also for forged ones.
+    /// Most new requests a second of each source, over all threads, with those that overload control refuses.
+    /// Retransmissions do not count, nor one or two requests with the same method and Request-URI after a 401, 407 or
+    /// 422. The memory for sources has a fixed size, also for forged ones.
     struct RawRate {
         /// Most new requests a second of one sender, an IPv4 address or an IPv6 network of 64 bits; 0: no limit. The
-        /// default protects the process from a flood. It is far above what a phone sends, and counts retransmissions as
-        /// well. It does not apply to loopback addresses, to the `source` networks of routes, or if `per_network` is
-        /// set. Set it to a few times what one of your clients sends.
+        /// default counts retransmissions as well, and does not apply to loopback addresses, to the `source` networks
+        /// of routes, or if `per_network` is set. Set it to a few times what one of your clients sends.
         per_address: Setting<Count<0, 1_000_000>> = PER_ADDRESS,
         /// Most new requests a second of all senders of a network together, 24 bits of IPv4 or 48 bits of IPv6; 0: no
         /// limit. Set it if floods come from many addresses of one network.
         per_network: Setting<Count<0, 1_000_000>> = 0,
-        /// Time that a silent source may save up: as many requests as the rate allows in this time may come at once.
-        /// Set it higher if many phones behind one address register at once.
+        /// Time that a silent source may save up: the requests of this time may come at once. Set it higher if many
+        /// phones behind one address register at once.
         burst: Setting<Time<SECOND, HOUR>> = Duration::from_secs(5),
         /// Networks without a limit, such as those of carriers. The hosts of members and next hops, and `neighbours`,
         /// never have a limit.

@@ -12,8 +12,8 @@ table! {
     let settings = ScaleSettings::default();
 
     /// Starts and stops the servers of the pool as the load changes ([scaling.md](scaling.md)). `members` are all
-    /// servers that may run, in the order in which they are used; servers that do not run are drained. They must not be
-    /// in another pool, and this pool must count calls: no `fork`.
+    /// servers that may run, in the order of use; the others are drained. They must not be in another pool, and this
+    /// pool must count calls: no `fork`.
     struct RawScale {
         /// How servers are started and stopped. `"command"`: by programs. `"kubernetes"`: by the number of replicas.
         /// `"none"`: not at all; only the wanted number is reported, for an external autoscaler.
@@ -34,27 +34,25 @@ table! {
         /// Share of the capacity of the other servers below which one server is removed; at most `high`. Set it further
         /// below `high` if servers are started and stopped too often.
         low: Setting<Share<10, 1000>> = settings.low,
-        /// Time for which the other servers must have been enough before a server is drained. Two drains are a fifth of
-        /// it apart, at most a minute. Arrivals are averaged over a thirtieth of it, 1 to 10 s. Set it higher if
+        /// Time for which the other servers must have been enough before a server is drained; the next drain is a fifth
+        /// of it later, at most a minute. Arrivals are averaged over a thirtieth of it, 1 to 10 s. Set it higher if
         /// servers are stopped and started again too often.
         calm: Setting<Time<SECOND, DAY>> = settings.calm,
         /// Time without calls after which a drained server is stopped. Set it higher if servers have work after their
         /// last call.
         idle: Setting<Time<SECOND, DAY>> = settings.idle,
-        /// Expected time of a start, until some were measured. A server that takes no calls after 10/3 of `start_time`,
-        /// at least 5 minutes, is stopped. After a failed start the next one waits a ninth of `start_time`, at least 1
-        /// s. After each further failure it waits twice as long, up to 5 minutes. A program that runs longer than
-        /// `start_time`, at least a minute, is killed and counts as failed. Set it to what a server needs to take its
-        /// first call.
+        /// Expected time of a start, until some were measured; set it to what a server needs to take its first call. A
+        /// server without calls after 10/3 of it, at least 5 minutes, is stopped, and a program that runs longer than
+        /// it, at least a minute, is killed. After a failed start the next one waits a ninth of it, at least 1 s, then
+        /// twice as long each time, up to 5 minutes.
         start_time: Setting<Time<100, HOUR>> = settings.start.time,
         /// Whether servers are started ahead of the load that past days had at the same time. Days before the start of
         /// this process are not known. Set it if your load rises steeply every day.
         forecast: Setting<Flag> = settings.forecast.is_some(),
-        /// Program that starts a server, and its arguments, for `"command"`. There is no shell unless you name one:
+        /// Program that starts a server, and its arguments, for `"command"`, without a shell unless you name one:
         /// `["sh", "-c", "..."]`. In arguments `{server}` is the member's address, with the parts `{host}` and
-        /// `{port}`. `{name}` is the member as written in `members`, `{index}` its number, from 0, and `{pool}` this
-        /// pool. The environment has the same values: `SARABANDE_SERVER`, `SARABANDE_HOST`, `SARABANDE_PORT`,
-        /// `SARABANDE_NAME`, `SARABANDE_POOL`, `SARABANDE_INDEX`.
+        /// `{port}`, `{name}` the member as written in `members`, `{index}` its number, from 0, and `{pool}` this pool.
+        /// The environment has the same values, as `SARABANDE_SERVER` and so on.
         start: Option<Several<Text>> => "none",
         /// Program that stops a server, for `"command"`. The server has no calls at this time.
         stop: Option<Several<Text>> => "none",
@@ -66,8 +64,8 @@ table! {
         workload: Option<Setting<WorkloadName>> => "none",
         /// Namespace of the workload, for `"kubernetes"`.
         namespace: Option<Setting<ObjectName>> => "namespace of the pod of this process",
-        /// URL of the API server, for `"kubernetes"`. With `https://` the token of the pod is sent, and only the
-        /// certificates of the pod are trusted. With `http://` no token is sent, as for `kubectl proxy` on this host.
+        /// URL of the API server, for `"kubernetes"`. With `https://` the token of the pod is sent, and only its
+        /// certificates are trusted. With `http://` no token is sent, as for `kubectl proxy` on this host.
         api_server: Option<Setting<Text>> => "`https://` and the address in the environment of the pod",
     }
 }

@@ -1,4 +1,4 @@
-//! A balancer of a scenario: its settings, and those of its sessions, health checks and probes.
+//! Settings of a balancer of a scenario: policy, sessions, health checks and probes.
 
 use balance::{HealthSettings, PolicyKind, Weights};
 use control::ProbeSettings;
@@ -15,7 +15,7 @@ pub struct BalancerSettings {
     pub weights: Weights,
     /// Whether servers are probed with OPTIONS.
     pub probes: bool,
-    /// Whether a server whose calls fail, while those of the others do not, is ejected.
+    /// Whether a server is ejected if its calls fail and the calls of other servers do not.
     pub outlier: bool,
 }
 

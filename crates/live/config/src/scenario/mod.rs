@@ -74,7 +74,7 @@ pub fn parse(text: &str, file: &str) -> Result<Scenario, Errors> {
 /// ```
 ///
 /// # Errors
-/// All problems; those of the value itself have no line.
+/// All problems; problems of `value` have no line.
 pub fn parse_with(text: &str, file: &str, key: &str, value: &Value) -> Result<Scenario, Errors> {
     checked(text, file, Some(Change { key, value }))
 }

@@ -38,8 +38,8 @@ impl Scenario {
         }
     }
 
-    /// Largest sum of all rates, each times its weight. Rates change direction only at steps, so the maximum is at a
-    /// step, or just before it.
+    /// Largest sum of all rates, each multiplied by the weight of its stream. Rates change direction only at steps, so
+    /// the maximum is at a step, or just before it.
     fn peak(&self, weight: impl Fn(&Stream) -> f64) -> f64 {
         let sum = |rate: fn(&[RateStep], Duration) -> f64, at| {
             self.streams.iter().map(|stream| weight(stream) * rate(&stream.load, at)).sum::<f64>()
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peak_of_all_streams_is_found_wherever_it_is() {
+    fn the_peak_of_all_streams_is_found_at_any_time() {
         // At the end of the ramp, and within it, just before the second stream ends.
         let peak = |second| outlook(second).rate.round() as u32;
         assert_eq!(peak("rate = 10"), 110);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_has_the_calls_of_those_that_ask_it() {
+    fn a_database_has_the_calls_of_its_hosts() {
         let text = "[host.edge]\ncapacity = 100\ndatabase = \"users\"\n[host.core]\ncapacity = 100\n\
                     [host.users]\nrole = \"database\"\ncapacity = 200\n\
                     [calls.a]\npath = [\"edge\", \"core\", \"edge\"]\nrate = 25";
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_is_passed_twice_counts_twice_and_a_free_one_not_at_all() {
+    fn a_host_counts_each_time_on_a_path_unless_its_capacity_is_unlimited() {
         let outlook = outlook("rate = 60");
         assert_eq!(outlook.hosts, 4);
         assert_eq!(outlook.groups, [("edge".to_owned(), 1.25), ("core".to_owned(), 1.0)]);

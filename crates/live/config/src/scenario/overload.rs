@@ -1,4 +1,4 @@
-//! Overload control of a host: its settings in the scenario, and those of its guard.
+//! Overload control of a host: its settings in the scenario and the settings of its guard.
 
 use ::overload::hop::ReceiverLaw;
 use ::overload::local::{bang_bang, delay, occupancy};
@@ -79,7 +79,7 @@ pub enum ScenarioLocal {
     Delay,
 }
 
-/// Feedback of a host to the one before, which then rejects in its place.
+/// Feedback of a host to the previous host, which then rejects in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScenarioFeedback {
     /// Nothing.

@@ -5,7 +5,7 @@ use crate::document;
 
 const INTRODUCTION: &str = r#"# Scenarios
 
-<!-- Made from crates/live/config/src/scenario/raw.rs; a test of that crate says how to make it anew. -->
+<!-- Made from crates/live/config/src/scenario/raw.rs; a failing test of this crate prints the command that updates it. -->
 
 `sarabande sim` reads one TOML file: the hosts, the calls, and the faults. This file is complete; every other key has
 the default given below:

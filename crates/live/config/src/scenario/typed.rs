@@ -152,7 +152,7 @@ pub struct Group {
     pub role: HostRole,
     /// Calls a second that each of the `count` hosts carries; empty: their work takes no time.
     pub capacities: Vec<f64>,
-    /// Processors of each host; the capacity is that of all together.
+    /// Processors of each host, which share its capacity.
     pub workers: u16,
     /// Messages from outside that may wait (B of section IV-A).
     pub buffer: u32,
@@ -278,7 +278,7 @@ pub struct Stream {
     /// The `<name>`.
     pub name: String,
     /// Indices of the groups on the path, from the caller's side. The caller chooses the first and last host, each with
-    /// the same probability. The host before chooses those between, and servers.
+    /// the same probability. Each host chooses the next host in between, also the server behind a balancer.
     pub path: Vec<usize>,
     /// Calls a second over time, never empty: steps in order, each with its start and its rate; no calls before the
     /// first. With [`RateStep::ramp`] a rate changes linearly to the next step.
@@ -356,12 +356,12 @@ pub struct HostFault {
     /// Time of the event.
     pub at: Duration,
     /// The event.
-    pub what: What,
+    pub kind: FaultKind,
 }
 
 /// An event at a host.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum What {
+pub enum FaultKind {
     /// The host is dead for this time, and loses its state.
     Restart(Duration),
     /// The host has this share of its capacity from now on, above 0 and at most 1; 1: all of it.

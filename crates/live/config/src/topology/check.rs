@@ -62,8 +62,8 @@ fn whole(error: &TopologyError, tables: &Tables<'_, RawNode>, report: &mut Repor
     match error {
         TopologyError::Circle(visit) => report.key_problem(
             &join(&tables[*visit].1, "next"),
-            "expected no way back to a node that calls come from; where nodes call each other, list the ways of calls as \
-             [path.<name>] with nodes = [...]",
+            "expected no loop of nodes; if nodes call each other, list the paths of calls as [path.<name>] with \
+             nodes = [...]",
         ),
         // All other errors have been found where their keys are known.
         other => report.key_problem("node", other.to_string()),
@@ -88,8 +88,9 @@ fn node(
         let Some(setting) = setting else { return Some(None) };
         let rate = setting.value()?;
         if let Some(most) = stateless.filter(|most| rate > *most) {
-            let remedy =
-                format!("expected at most `stateless`, {most}: a call costs no less with more to do");
+            let remedy = format!(
+                "expected at most `stateless`, {most}: a call with state or authentication cannot cost less"
+            );
             report.conflict(setting, remedy);
         }
         Some(Some(rate))
@@ -97,7 +98,8 @@ fn node(
     let stateful = lesser(&raw.stateful);
     let authenticating = lesser(&raw.authenticating);
     if let (Some(setting), Some(false)) = (&raw.authenticating, authentication) {
-        report.conflict(setting, "expected `network.authentication = true` with this key, or neither");
+        report
+            .conflict(setting, "this key needs `network.authentication = true`; set it, or remove this key");
     }
     Some(PlanNode {
         name: name.to_owned(),
@@ -135,8 +137,7 @@ fn visit(
 ) -> Option<Visit> {
     let exit = raw.exit.as_ref().map(Setting::value);
     if let (Some(setting), Some(Routing::Free)) = (&raw.exit, routing) {
-        report
-            .conflict(setting, "expected no `exit` with free routing: calls leave where there is no `next`");
+        report.conflict(setting, "expected no `exit` with free routing: calls leave at nodes without `next`");
     }
     let equal = |found: Vec<Option<usize>>| {
         let share = (1.0 - exit.flatten().unwrap_or(0.0)) / found.len() as f64;
@@ -147,7 +148,7 @@ fn visit(
             if let (Some(setting), Some(Some(share))) = (&raw.exit, exit)
                 && share < 1.0
             {
-                report.conflict(setting, "expected `next` for the calls that do not leave here");
+                report.conflict(setting, "expected `next` for the calls that do not leave at this node");
             }
             Some(Vec::new())
         }
@@ -156,7 +157,7 @@ fn visit(
             if list.is_empty() {
                 report.key_problem(
                     &join(path, "next"),
-                    "expected a node at least: next = [\"core\"]; or no `next`",
+                    "expected at least one node: next = [\"core\"]; or no `next`",
                 );
             }
             equal(list.iter().map(|name| find(name, names, report)).collect())
@@ -164,8 +165,10 @@ fn visit(
         Some(Listed::Table(shares)) => {
             if routing == Some(Routing::Free) {
                 let listed: Vec<_> = shares.keys().map(|name| format!("{name:?}")).collect();
-                let remedy =
-                    format!("expected names alone with free routing: next = [{}]", listed.join(", "));
+                let remedy = format!(
+                    "expected names without shares with free routing: next = [{}]",
+                    listed.join(", ")
+                );
                 report.key_problem(&join(path, "next"), remedy);
             }
             with_shares(path, shares, exit.flatten().unwrap_or(0.0), names, report)
@@ -249,7 +252,8 @@ fn entries(tables: &Tables<'_, RawNode>, visits: &mut [Option<Visit>], report: &
     }
     // If entries are given, a forgotten node would have no calls, and look idle in every plan.
     for lost in firsts.iter().filter(|node| given[**node].is_none_or(|share| share == Some(0.0))) {
-        let remedy = "expected an `entry` above 0, or a node with this one in its `next`: no call gets here";
+        let remedy = "no call reaches this node: expected an `entry` above 0, or another node with this node in its \
+                     `next`";
         report.key_problem(&tables[*lost].1, remedy);
     }
 }
@@ -258,7 +262,10 @@ fn entries(tables: &Tables<'_, RawNode>, visits: &mut [Option<Visit>], report: &
 fn refuse_ways(path: &str, raw: &RawNode, report: &mut Report<'_>) {
     let set = [("entry", raw.entry.is_some()), ("next", raw.next.is_some()), ("exit", raw.exit.is_some())];
     for (key, _) in set.iter().filter(|(_, set)| *set) {
-        report.key_problem(&join(path, key), "expected either this key or [path.<name>], not both");
+        report.key_problem(
+            &join(path, key),
+            "expected either this key or [path.<name>]; remove one of the two",
+        );
     }
 }
 
@@ -274,7 +281,7 @@ fn paths(tables: &Tables<'_, RawPath>, names: &[&str], report: &mut Report<'_>) 
         if raw.nodes.is_empty() {
             report.missing(
                 &join(path, "nodes"),
-                "expected the nodes that calls pass: nodes = [\"edge\", \"core\"]",
+                "expected the nodes on the path: nodes = [\"edge\", \"core\"]",
             );
         }
         let last = visits.len() + raw.nodes.len();
@@ -291,12 +298,12 @@ fn paths(tables: &Tables<'_, RawPath>, names: &[&str], report: &mut Report<'_>) 
     // A node on no path would look idle in every plan.
     for (node, name) in names.iter().enumerate() {
         if good && !visits.iter().any(|visit| visit.node == node) {
-            let remedy = "expected a path with this node in its `nodes`: no call gets here";
+            let remedy = "no call reaches this node: expected a path with this node in its `nodes`";
             report.key_problem(&join("node", name), remedy);
         }
     }
     if (sum - 1.0).abs() > SHARE_ERROR {
-        let some = if given < tables.len() { "; paths without one count as equal parts" } else { "" };
+        let some = if given < tables.len() { "; paths without a share count as equal parts" } else { "" };
         let remedy = format!("expected shares of all paths that add up to 1, not {}{some}", round(sum));
         report.key_problem(&join(&tables[0].1, "share"), remedy);
     }

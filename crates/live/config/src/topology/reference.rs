@@ -5,7 +5,7 @@ use crate::document;
 
 const INTRODUCTION: &str = r#"# Topologies
 
-<!-- Made from crates/live/config/src/topology/raw.rs; a test of that crate says how to make it anew. -->
+<!-- Made from crates/live/config/src/topology/raw.rs; a failing test of this crate prints the command that updates it. -->
 
 `sarabande plan` reads one TOML file: the proxies, how many calls they carry, and the paths of the calls. This file is
 complete; every other key has the default given below:

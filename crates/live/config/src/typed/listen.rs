@@ -12,7 +12,7 @@ pub use streams::tls::{CertificateFiles, Tls};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listen {
     /// At least one listener: first UDP, then TCP, TLS, WebSocket and secure WebSocket, each in the order of the file.
-    /// No two of a transport have the same `bind`, nor have two of the transports over TCP.
+    /// No two listeners of one transport have the same `bind`, and no two listeners whose transports use TCP.
     pub listeners: Vec<Listener>,
     /// Lower-case `host` or `host:port` forms that mean this process in a Request-URI or Route; no IP addresses.
     pub names: Vec<String>,
@@ -47,7 +47,7 @@ pub struct Connections {
     pub most: usize,
     /// Most connections from one IPv4 address or one IPv6 network of 64 bits.
     pub most_per_address: usize,
-    /// New connections a second from one of these sources; twice as many may come at once. 0: no limit.
+    /// New connections a second from one source; 0: no limit. Twice as many may come at once.
     pub new_per_second: u32,
     /// Time without a message after which a connection is closed.
     pub idle: Duration,

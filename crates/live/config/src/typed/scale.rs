@@ -71,12 +71,13 @@ impl DriverConfig {
     }
 }
 
-/// A program and its arguments.
+/// A program and its arguments, run without a shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandLine {
-    /// The program.
+    /// The program. Placeholders are not replaced here.
     pub program: String,
-    /// Its arguments, with [`PLACEHOLDERS`] for properties of a server.
+    /// Its arguments. [`PLACEHOLDERS`] in them are replaced by properties of a server; for `list`, which concerns no
+    /// single server, only `{pool}` is replaced.
     pub arguments: Vec<String>,
 }
 
@@ -88,7 +89,7 @@ pub const PLACEHOLDERS: [&str; 6] = ["{server}", "{host}", "{port}", "{name}", "
 pub struct KubernetesConfig {
     /// Workload whose replicas are the servers.
     pub workload: Workload,
-    /// Namespace of the workload; `None`: that of the pod of this process.
+    /// Namespace of the workload; `None`: the namespace of the pod of this process.
     pub namespace: Option<String>,
     /// Address of the API server.
     pub api_server: ApiServer,

@@ -22,7 +22,7 @@ pub(super) struct Failures(BTreeMap<(PoolId, Why), Count>);
 #[derive(Debug, Default)]
 struct Count {
     refused: u64,
-    told: Option<Instant>,
+    last_entry: Option<Instant>,
 }
 
 impl Failures {
@@ -30,10 +30,10 @@ impl Failures {
     pub(super) fn refused(&mut self, now: Instant, pool: PoolId, why: Why, refused: u64) -> Option<u64> {
         let count = self.0.entry((pool, why)).or_default();
         count.refused += refused;
-        if count.told.is_some_and(|told| now.saturating_since(told) < REFUSALS_EACH) {
+        if count.last_entry.is_some_and(|logged| now.saturating_since(logged) < REFUSALS_EACH) {
             return None;
         }
-        count.told = Some(now);
+        count.last_entry = Some(now);
         Some(core::mem::take(&mut count.refused))
     }
 }

@@ -76,12 +76,12 @@ impl<E: Egress> Control<E> {
 
     /// Returns whether a stop was requested, or another process takes the new calls.
     pub fn is_stopping(&self) -> bool {
-        self.stopping.begun().is_some()
+        self.stopping.since().is_some()
     }
 
     /// Returns when the process ends even if calls remain; `None` unless it is stopping.
     pub fn stops_at(&self) -> Option<Instant> {
-        self.stopping.begun().map(|since| since + self.settings.stop_wait)
+        self.stopping.since().map(|since| since + self.settings.stop_wait)
     }
 
     /// Returns the members that an operator names by address or name. `named` is the parsed form of `member`. A name
@@ -119,7 +119,7 @@ impl<E: Egress> Control<E> {
     }
 
     /// Returns the members in the configuration that lead to a server at this address, over any transport. An address
-    /// may have several names. For a former member it is its former name.
+    /// may have several names. A former member is listed by its former name.
     pub fn named_at(&self, at: SocketAddr) -> Vec<String> {
         let members = self.settings.members.iter().map(|member| &member.address);
         let named: Vec<_> =
@@ -220,7 +220,7 @@ impl<E: Egress> Control<E> {
 
     /// Ends the process if the last call has ended, also at other processes, or if the wait is over.
     pub(super) fn work_left(&mut self, now: Instant, left: &WorkLeft, out: &mut Outbox<ControlEffect>) {
-        let Some(since) = self.stopping.begun().filter(|_| !self.stopping.has_ended) else { return };
+        let Some(since) = self.stopping.since().filter(|_| !self.stopping.has_ended) else { return };
         // Open calls of a dead member are not waited for.
         let is_alive = |slot: usize| self.members.nodes().get(slot).is_none_or(Node::is_up);
         let open = left.open.iter().enumerate().filter(|&(slot, _)| is_alive(slot));

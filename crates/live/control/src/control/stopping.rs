@@ -19,12 +19,12 @@ pub(super) struct Stopping {
 
 impl Stopping {
     /// Returns when new calls ended; `None` if they go on.
-    pub(super) fn begun(&self) -> Option<Instant> {
+    pub(super) fn since(&self) -> Option<Instant> {
         self.since.or(self.succeeded)
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.next.filter(|_| self.begun().is_some() && !self.has_ended)
+        self.next.filter(|_| self.since().is_some() && !self.has_ended)
     }
 
     /// Returns whether the shards should be asked for their remaining work now.

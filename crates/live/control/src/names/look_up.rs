@@ -21,8 +21,8 @@ pub enum DnsQuestion {
     },
     /// The SRV records of a name.
     Services(String),
-    /// Servers of a name for one transport. SRV records come first. Without SRV records, A and AAAA records count, with
-    /// the default port (RFC 3263 §4.2).
+    /// Servers of a name for one transport. They come from SRV records. If there are none, they come from A and AAAA
+    /// records, with the default port (RFC 3263 §4.2).
     Sip {
         /// Transport of the requests.
         transport: Transport,
@@ -39,7 +39,7 @@ pub enum DnsQuestion {
     },
 }
 
-/// Address families and transports that can be used.
+/// Address families and transports that this process can use.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Usable {
     /// Whether IPv4 and IPv6 addresses can be used.
@@ -116,12 +116,12 @@ pub struct ServiceRecord {
     pub target: String,
 }
 
-/// A NAPTR record (RFC 2915 §2). It has no regular expression, since records of SIP have none (RFC 3263 §4.1).
+/// A NAPTR record (RFC 2915 §2), without a regular expression: records of SIP have none (RFC 3263 §4.1).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PointerRecord {
-    /// Order; the lowest comes first.
+    /// Order; the record with the lowest order comes first.
     pub order: u16,
-    /// Preference; the lowest of one order comes first.
+    /// Preference; of the records with the same order, the lowest preference comes first.
     pub preference: u16,
     /// Kind of the replacement: `s` is a name with SRV records.
     pub flags: String,
@@ -148,13 +148,13 @@ type Answer = Result<Vec<DnsRecord>, String>;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Time limit of NAPTR queries. Without an answer the records count as absent, since some firewalls drop such queries.
 const NAPTR_PATIENCE: Duration = Duration::from_secs(2);
-/// Limit of NAPTR records of one name that are followed. A zone must not cause a thousand queries.
+/// Most NAPTR records of one name that are followed. A zone must not cause a thousand queries.
 const POINTERS_MOST: usize = 8;
-/// Limit of hosts of one name that are looked up at the same time. One silent host must not delay the others, and a
-/// zone must not cause a thousand queries at once.
+/// Most hosts of one name that are looked up at the same time. One silent host must not delay the others, and a zone
+/// must not cause a thousand queries at once.
 const HOSTS_AT_A_TIME: usize = 16;
 
-/// A host, its port, and its share relative to the mean of the name's hosts.
+/// A host, its port, and its weight divided by the mean weight of the name's hosts.
 type Target = (String, u16, f64);
 
 #[derive(Clone, Debug)]
@@ -167,7 +167,7 @@ enum Purpose {
 /// A host with a look-up under way.
 #[derive(Clone, Debug)]
 struct HostLookUp {
-    /// Absolute names still to be tried.
+    /// Absolute names that have not been queried yet.
     names: VecDeque<String>,
     found: Families,
     /// Number of queries under way.
@@ -175,21 +175,21 @@ struct HostLookUp {
     until: Instant,
 }
 
-/// A question on its way through the DNS.
+/// A question to the DNS that is being answered.
 ///
-/// Every [query](Self::drain_queries) must be [answered](Self::answered), with an error if its time is over. When none
-/// is left, there is an [outcome](Self::outcome).
+/// Every [query](Self::drain_queries) must be [answered](Self::answered), with an error if its time is over. When no
+/// query is left, there is an [outcome](Self::outcome).
 #[derive(Clone, Debug)]
 pub struct LookUp {
     question: DnsQuestion,
     usable: Usable,
     search: SearchList,
     deadline: Instant,
-    /// Names still to be tried for NAPTR records.
+    /// Names whose NAPTR records have not been queried yet.
     pointers: VecDeque<String>,
-    /// Names still to be tried for SRV records, each with its transport if the question leaves it open.
+    /// Names whose SRV records have not been queried yet, each with its transport if the question names none.
     services: VecDeque<(Option<Transport>, String)>,
-    /// Transport of the targets, if the question leaves it open.
+    /// Transport of the targets, if the question names none.
     transport: Option<Transport>,
     targets: Vec<Target>,
     waiting: VecDeque<String>,
@@ -202,7 +202,8 @@ pub struct LookUp {
 }
 
 impl LookUp {
-    /// Starts a look-up of `usable` addresses. Servers that fail for an unusable family do no harm.
+    /// Starts a look-up of `usable` addresses. Other families are not queried, so name servers that fail for them do no
+    /// harm.
     pub fn new(now: Instant, question: DnsQuestion, usable: Usable, search: SearchList) -> Self {
         let mut look_up = Self {
             question,
@@ -245,7 +246,7 @@ impl LookUp {
         self.queries.drain(..)
     }
 
-    /// Returns the result when it is known. Addresses that could not be queried, even all of them, are a
+    /// Returns the result when it is known. If some or all addresses could not be queried, it contains a
     /// [`FoundAddresses::failure`]. The result is an error if the hosts of the name could not be determined.
     pub fn outcome(&self) -> Option<&Result<FoundAddresses, String>> {
         self.outcome.as_ref()
@@ -267,14 +268,14 @@ impl LookUp {
         self.queries.push(DnsQuery { number: self.last_number, name, kind, until });
     }
 
-    /// Returns the names whose SRV records may give the servers of this name for a transport.
+    /// Returns the names to query for SRV records, to find the servers of a name for a transport.
     fn services_of(&self, transport: Transport, name: &str) -> Vec<String> {
         let whole = |service: &str| self.search.whole_names(&format!("{service}.{name}"));
         transport.service().map_or_else(Vec::new, whole)
     }
 
-    /// Returns the transports allowed for a domain, the usual one first. A SIP URI does not go to TLS, since its server
-    /// need not have a certificate that we trust.
+    /// Returns the transports allowed for a domain, the usual one first. TLS is not allowed for a SIP URI, since its
+    /// server may have no certificate that this process trusts.
     fn allowed(&self, is_secure: bool) -> Vec<Transport> {
         let may = if is_secure { &[Transport::Tls][..] } else { &[Transport::Udp, Transport::Tcp] };
         may.iter().copied().filter(|transport| self.usable.transports.contains(transport)).collect()
@@ -295,8 +296,8 @@ impl LookUp {
         self.ask_service(now);
     }
 
-    /// Takes the answer to a NAPTR query. RFC 2915 §2: the lowest order comes first, then the lowest preference. If a
-    /// record leads nowhere, the next one counts.
+    /// Takes the answer to a NAPTR query. RFC 2915 §2: the lowest order comes first, then the lowest preference. A
+    /// record that cannot be used is skipped.
     fn pointers_answered(&mut self, now: Instant, answer: Answer) {
         let DnsQuestion::Domain { is_secure, .. } = &self.question else { return };
         let allowed = self.allowed(*is_secure);
@@ -337,8 +338,7 @@ impl LookUp {
     fn services_answered(&mut self, now: Instant, answer: Answer) {
         let records = match answer {
             Ok(records) => records,
-            // After an error in one search domain the next domain is not tried, since its records are of another
-            // service.
+            // After an error in one search domain the next domain is not tried: its records belong to another service.
             Err(error) => return self.outcome = Some(Err(error)),
         };
         let services = records.into_iter().filter_map(|record| match record {
@@ -355,7 +355,7 @@ impl LookUp {
         self.go_on(now);
     }
 
-    /// Starts look-ups of waiting hosts as far as allowed. If none is left, sets the outcome.
+    /// Starts look-ups of waiting hosts, up to the limit. If no look-up is left, sets the outcome.
     fn go_on(&mut self, now: Instant) {
         while self.under_way.len() < HOSTS_AT_A_TIME
             && let Some(host) = self.waiting.pop_front()
@@ -376,9 +376,9 @@ impl LookUp {
         now + self.deadline.saturating_since(now) / rounds as u32
     }
 
-    /// Queries a host by the next name that it may mean. A name stands for its addresses of both families, not only of
-    /// the family that answers first. A family that failed in an earlier domain is not queried again, since the name
-    /// may be another host in a later domain.
+    /// Queries the next absolute name that a host may stand for, by the search list. A name has the addresses of both
+    /// families, not only of the family whose answer comes first. A family that failed in one domain is not queried in
+    /// later domains, where the name may be another host.
     fn ask_host(&mut self, host: &str) {
         loop {
             let Some(it) = self.under_way.get_mut(host) else { return };
@@ -420,33 +420,33 @@ impl LookUp {
     fn conclude(&mut self) -> FoundAddresses {
         let found = &self.found;
         let target = |(host, port, share): Target| {
-            let families = found.get(&host).cloned().expect("every host of the targets was asked for");
+            let families = found.get(&host).cloned().expect("every host of the targets was looked up");
             (host, port, share, families)
         };
         let targets = core::mem::take(&mut self.targets).into_iter().map(target);
         FoundAddresses::new(targets, self.absent()).over(self.transport)
     }
 
-    /// Describes the records that do not exist if nothing is found.
+    /// Returns the error text if nothing is found: which records the DNS does not have.
     fn absent(&self) -> String {
         let (records, useless) = match self.usable.families {
             [true, true] => ("A or AAAA record", ""),
-            [true, false] => ("A record", "; AAAA is not asked for, since no listener is IPv6"),
-            [false, _] => ("AAAA record", "; A is not asked for, since no listener is IPv4"),
+            [true, false] => ("A record", "; AAAA is not looked up, since no listener is IPv6"),
+            [false, _] => ("AAAA record", "; A is not looked up, since no listener is IPv4"),
         };
         match self.question {
             DnsQuestion::Services(_) => {
-                format!("the DNS has no SRV record of it with a target that has an {records}{useless}")
+                format!("the DNS has no SRV record of this name with a target that has an {records}{useless}")
             }
             DnsQuestion::Addresses { .. } | DnsQuestion::Sip { .. } | DnsQuestion::Domain { .. } => {
-                format!("the DNS has no {records} of it{useless}")
+                format!("the DNS has no {records} of this name{useless}")
             }
         }
     }
 }
 
-/// Returns the targets of the best priority, each with its weight relative to their mean (RFC 2782). The weights of a
-/// name distribute the capacity of the configuration.
+/// Returns the targets of the best priority, each with its weight divided by the mean weight (RFC 2782). The configured
+/// capacity of the name is multiplied by this relative weight.
 fn preferred(mut services: Vec<ServiceRecord>) -> Vec<Target> {
     let best = services.iter().map(|service| service.priority).min();
     services.retain(|service| Some(service.priority) == best);

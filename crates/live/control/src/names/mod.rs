@@ -38,12 +38,12 @@ pub struct ResolvedMember {
 /// A name with a look-up under way. The number distinguishes this question from earlier questions about the name whose
 /// answers no longer count, because the resolver has changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AskedName {
+pub struct NameLookUp {
     name: Address,
     number: u64,
 }
 
-impl AskedName {
+impl NameLookUp {
     /// Returns the name as in the configuration.
     pub fn name(&self) -> &Address {
         &self.name
@@ -153,21 +153,21 @@ impl Names {
     }
 
     /// Starts look-ups of all names among the members, except those with a look-up under way.
-    pub fn ask(&mut self, members: &[MemberSettings]) -> Vec<AskedName> {
+    pub fn ask(&mut self, members: &[MemberSettings]) -> Vec<NameLookUp> {
         self.begin(names(members).cloned().collect())
     }
 
     /// Starts look-ups of the names that are not completely known.
-    pub fn ask_again(&mut self, members: &[MemberSettings]) -> Vec<AskedName> {
+    pub fn ask_again(&mut self, members: &[MemberSettings]) -> Vec<NameLookUp> {
         self.begin(names(members).filter(|name| self.lacks(name)).cloned().collect())
     }
 
-    fn begin(&mut self, names: Vec<Address>) -> Vec<AskedName> {
+    fn begin(&mut self, names: Vec<Address>) -> Vec<NameLookUp> {
         let mut asked = Vec::new();
         for name in names {
             if let Entry::Vacant(entry) = self.under_way.entry(name) {
                 self.questions += 1;
-                asked.push(AskedName { name: entry.key().clone(), number: self.questions });
+                asked.push(NameLookUp { name: entry.key().clone(), number: self.questions });
                 entry.insert(self.questions);
             }
         }
@@ -207,7 +207,7 @@ impl Names {
     /// changes.
     pub fn learn(
         &mut self,
-        AskedName { name, number }: AskedName,
+        NameLookUp { name, number }: NameLookUp,
         answer: Result<FoundAddresses, String>,
     ) -> Option<LogEntry> {
         if self.under_way.get(&name) != Some(&number) {
@@ -255,7 +255,7 @@ mod tests {
     use std::net::SocketAddr;
 
     /// Error text of [`nothing`].
-    const ABSENT: &str = "the DNS has no A record of it";
+    const ABSENT: &str = "the DNS has no A record of this name";
 
     fn host(name: &str) -> Address {
         Address::Host { transport: Transport::Udp, name: name.to_owned(), port: None }
@@ -279,11 +279,11 @@ mod tests {
     }
 
     fn hear(names: &mut Names, name: Address, answer: Result<FoundAddresses, String>) -> Option<LogEntry> {
-        let asked = names.begin(vec![name]).pop().expect("nobody asks for it yet");
+        let asked = names.begin(vec![name]).pop().expect("no look-up of the name is under way");
         names.learn(asked, answer)
     }
 
-    fn named(asked: Vec<AskedName>) -> Vec<Address> {
+    fn named(asked: Vec<NameLookUp>) -> Vec<Address> {
         asked.into_iter().map(|asked| asked.name).collect()
     }
 
@@ -313,28 +313,28 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_once_and_its_end_too() {
+    fn a_failure_and_its_end_are_each_logged_once() {
         let mut names = Names::default();
         let (name, address) = (host("a.example"), "192.0.2.1:5060".parse().unwrap());
         let failed = |error: &str, is_known| {
             Some(LogEntry::NameFailed { name: host("a.example"), error: error.to_owned(), is_known })
         };
-        let mut told = |answer| hear(&mut names, name.clone(), answer);
+        let mut learned = |answer| hear(&mut names, name.clone(), answer);
         let error = |text: &str| Err(text.to_owned());
-        assert_eq!(told(error("no answer in time")), failed("no answer in time", false));
-        assert_eq!(told(error("no answer in time")), None);
-        assert_eq!(told(error("refused")), failed("refused", false));
+        assert_eq!(learned(error("no answer in time")), failed("no answer in time", false));
+        assert_eq!(learned(error("no answer in time")), None);
+        assert_eq!(learned(error("refused")), failed("refused", false));
         assert_eq!(
-            told(Ok(found(&[(address, 1.0)]))),
+            learned(Ok(found(&[(address, 1.0)]))),
             Some(LogEntry::NameResolved { name: host("a.example") })
         );
-        assert_eq!(told(Ok(found(&[(address, 1.0)]))), None);
-        assert_eq!(told(error("refused")), failed("refused", true));
+        assert_eq!(learned(Ok(found(&[(address, 1.0)]))), None);
+        assert_eq!(learned(error("refused")), failed("refused", true));
     }
 
     /// The names lead to one server, which is two nodes because it is reached in two ways.
     #[test]
-    fn a_name_says_over_what_its_addresses_are_reached() {
+    fn a_name_determines_the_transport_of_its_addresses() {
         let name = |transport, port| Address::Host { transport, name: "a.example".to_owned(), port };
         let (tls, tcp) = (name(Transport::Tls, None), name(Transport::Tcp, Some(5061)));
         let mut names = Names::default();
@@ -358,7 +358,7 @@ mod tests {
 
     /// A failed part keeps its addresses. An answered part gets the addresses of the answer, even if there are none.
     #[test]
-    fn a_partial_answer_takes_only_away_what_it_says_is_gone() {
+    fn a_partial_answer_removes_only_answered_addresses() {
         let ip = |text: &str| text.parse().unwrap();
         let fails = || Err("SERVFAIL".to_owned());
         let target = |host: &str, families| (host.to_owned(), 5070, 1.0, families);
@@ -388,7 +388,7 @@ mod tests {
         let expected = ["192.0.2.2:5070", "192.0.2.9:5070", "[2001:db8::1]:5070"];
         assert_eq!(names.peers(&name), expected.map(|address| address.parse().unwrap()));
         assert!(names.view(&members)[0].error.is_some());
-        assert_eq!(names.ask_again(&members).len(), 1, "soon, since something is not known");
+        assert_eq!(names.ask_again(&members).len(), 1, "soon, since a part is unknown");
         names.start_over();
         hear(&mut names, name.clone(), Ok(healthy));
         assert_eq!((names.peers(&name).len(), &names.view(&members)[0].error), (4, &None));
@@ -401,14 +401,18 @@ mod tests {
         assert!(names.awaits(&members));
         hear(&mut names, host("a.example"), Ok(found(&[("192.0.2.1:5060".parse().unwrap(), 1.0)])));
         hear(&mut names, host("b.example"), Err("no such name".to_owned()));
-        assert!(!names.awaits(&members), "a failure is an end, too");
-        assert_eq!(named(names.ask_again(&members)), [host("b.example")], "all is known of the other one");
+        assert!(!names.awaits(&members), "a failure ends the look-up, too");
+        assert_eq!(
+            named(names.ask_again(&members)),
+            [host("b.example")],
+            "the other name is completely known"
+        );
         names.keep_only(&members[1..]);
         assert!(!names.awaits(&members[1..]) && names.awaits(&members[..1]));
     }
 
     #[test]
-    fn a_name_is_asked_for_once_at_a_time() {
+    fn a_name_has_one_look_up_at_a_time() {
         let members = ["a.example", "b.example", "a.example"].map(|name| member(host(name)));
         let mut names = Names::default();
         let asked = names.ask(&members);
@@ -424,7 +428,7 @@ mod tests {
         hear(&mut names, host("b.example"), Err("no answer in time".to_owned()));
         let former = names.ask(&members);
         names.start_over();
-        assert!(names.awaits(&members[1..]), "the new one may find it");
+        assert!(names.awaits(&members[1..]), "the new resolver may find it");
         let asked = names.ask(&members);
         assert_eq!(named(asked.clone()), [host("a.example"), host("b.example")], "at once");
         let [old, new] = [1, 2].map(|last| SocketAddr::from(([192, 0, 2, last], 5060)));

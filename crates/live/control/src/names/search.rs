@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(list.whole_names("far.test."), ["far.test."]);
         assert_eq!(list.whole_names("localhost")[0], "localhost.");
         let long = format!("{0}.{0}.{0}.{1}", "a".repeat(63), "b".repeat(55));
-        assert_eq!(list.whole_names(&long), [format!("{long}.")], "it fits no domain");
+        assert_eq!(list.whole_names(&long), [format!("{long}.")], "the name is too long for any domain");
         let careful = SearchList { ndots: 2, ..list };
         assert_eq!(careful.whole_names("far.test").last().unwrap(), "far.test.");
         assert_eq!(SearchList::default().whole_names("near"), ["near."]);

@@ -88,7 +88,7 @@ impl ProbeMessages {
         let (via, param) = (way.transport.name(), way.transport.uri_param());
         out.send(way, |buffer| {
             let mut uri = Vec::new();
-            write!(uri, "sip:{peer}{param}").expect("a Vec takes every byte");
+            write!(uri, "sip:{peer}{param}").expect("writing to a Vec cannot fail");
             RequestBuilder::new(buffer, "OPTIONS", &uri)
                 .header_fmt("Via", format_args!("SIP/2.0/{via} {local};rport;branch={}", branch(mark)))
                 .header("Max-Forwards", "70")

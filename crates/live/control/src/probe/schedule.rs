@@ -77,7 +77,7 @@ impl<A: Copy + Eq> ProbeSchedule<A> {
     /// Carries out an effect of the cluster on the schedule.
     pub fn carry_out(&mut self, effect: HealthEffect) {
         match effect {
-            HealthEffect::Ask { slot, at } => self.hurry(at, slot),
+            HealthEffect::Probe { slot, at } => self.hurry(at, slot),
             HealthEffect::Clear { slot } => self.clear(slot),
             HealthEffect::Note(_) => {}
         }

@@ -37,7 +37,7 @@ impl Advice {
             count => self.outlook.capacity(view) / count as f64,
         };
         let is_announced = view.taking().all(|member| member.capacity.is_some());
-        let servers = self.thought_of(view.now, each, is_announced);
+        let servers = self.imaginary_loads(view.now, each, is_announced);
         for decision in self.outlook.decide(view.now, rate, &servers) {
             if let ScalingDecision::Stop(id) | ScalingDecision::GiveUp(id) = decision {
                 self.outlook.scaler.on_stopped(view.now, id);
@@ -47,7 +47,7 @@ impl Advice {
     }
 
     /// Returns the load of the imaginary servers. A server is up after the expected start time, and has no calls.
-    fn thought_of(&mut self, now: Instant, each: f64, is_announced: bool) -> Vec<ServerLoad> {
+    fn imaginary_loads(&mut self, now: Instant, each: f64, is_announced: bool) -> Vec<ServerLoad> {
         let time = self.outlook.settings.start.time;
         let is_up = |row: &ServerRow| row.state == ServerState::Starting && now - row.since >= time;
         let up: Vec<_> = self.outlook.scaler.rows().filter(is_up).map(|row| row.id).collect();

@@ -28,7 +28,7 @@ pub struct Listing {
 
 /// State of one server in a driver's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum ListedState {
     /// The server runs.
     Runs,
     /// The server is ending or has ended.
@@ -39,11 +39,11 @@ pub enum Word {
 
 impl Listing {
     /// Returns the state of a server whose name is `name` ([`ServerSet::Named`]); `None` if it is unknown.
-    pub fn of(&self, server: &DriverServer, name: &str) -> Option<Word> {
+    pub fn of(&self, server: &DriverServer, name: &str) -> Option<ListedState> {
         match (self.running.has(server, name)?, self.ending.has(server, name)) {
-            (true, _) => Some(Word::Runs),
-            (false, Some(true)) => Some(Word::Ends),
-            (false, _) => Some(Word::Absent),
+            (true, _) => Some(ListedState::Runs),
+            (false, Some(true)) => Some(ListedState::Ends),
+            (false, _) => Some(ListedState::Absent),
         }
     }
 }
@@ -111,9 +111,9 @@ mod tests {
             let running = ServerSet::Numbered(numbers.to_vec());
             Listing { running, ending: ending.clone() }.of(&server(""), "x")
         };
-        assert_eq!((said(&[3]), said(&[])), (Some(Word::Runs), Some(Word::Ends)));
+        assert_eq!((said(&[3]), said(&[])), (Some(ListedState::Runs), Some(ListedState::Ends)));
         let none = Listing::from(ServerSet::Numbered(Vec::new()));
-        assert_eq!(none.of(&server(""), "x"), Some(Word::Absent));
+        assert_eq!(none.of(&server(""), "x"), Some(ListedState::Absent));
         assert_eq!(Listing::from(ServerSet::Unknown).of(&server(""), "x"), None);
     }
 }

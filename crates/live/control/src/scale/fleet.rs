@@ -11,7 +11,7 @@
 //! - A list may have gaps. A server that answers stays, whether the driver lists it or not. It counts as lost only if
 //!   the driver knows that it is ending.
 
-use super::driver::{DriverServer, Listing, ServerSet, Word};
+use super::driver::{DriverServer, ListedState, Listing, ServerSet};
 use super::outlook::ScalerOutlook;
 use super::server_list::ServerList;
 use super::view::{MemberLoad, PoolView};
@@ -59,9 +59,9 @@ pub enum News {
 
 /// Last request to the driver about a server, or last change of its state.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct LastRequest {
     at: Instant,
-    /// Time from which a list must have been requested to say whether the server runs.
+    /// A list shows whether the server runs only if it was requested after this time.
     unlisted_until: Instant,
     is_open: bool,
 }
@@ -70,7 +70,7 @@ struct Asked {
 #[derive(Clone, Copy, Debug)]
 struct Unlisted {
     since: Instant,
-    is_told: bool,
+    is_reported: bool,
 }
 
 /// Time after which an unlisted server is reported if members are not probed regularly. Lists come every few seconds.
@@ -87,7 +87,7 @@ pub struct Fleet {
     /// Time after which it is known whether a member answers; `None` if members are not probed regularly.
     detection: Option<Duration>,
     began: Instant,
-    asked: BTreeMap<ServerId, Asked>,
+    asked: BTreeMap<ServerId, LastRequest>,
     /// Last list of the driver, and when it was requested.
     listed: Option<(Instant, Listing)>,
     unlisted: BTreeMap<ServerId, Unlisted>,
@@ -140,7 +140,7 @@ impl Fleet {
 
     /// Takes the result of a stop. A failed stop is requested again.
     pub fn on_stopped(&mut self, now: Instant, id: ServerId, is_done: bool) {
-        self.asked.insert(id, Asked { at: now, unlisted_until: now, is_open: false });
+        self.asked.insert(id, LastRequest { at: now, unlisted_until: now, is_open: false });
         if is_done {
             self.outlook.scaler.on_stopped(now, id);
         }
@@ -192,13 +192,13 @@ impl Fleet {
                     out.push(Order::Tell(News::Ready(name)));
                 }
                 Some(ServerState::Ready | ServerState::Draining)
-                    if word == Some(Word::Ends) || !self.is_up(id, view) =>
+                    if word == Some(ListedState::Ends) || !self.is_up(id, view) =>
                 {
                     let known = self.asked.get(&id).map_or(Instant::ZERO, |asked| asked.unlisted_until);
                     // If the list says that the server is ending, the list stays valid. Otherwise the list is from
                     // before the loss.
-                    let unlisted_until = if word == Some(Word::Ends) { known } else { view.now };
-                    self.asked.insert(id, Asked { at: view.now, unlisted_until, is_open: false });
+                    let unlisted_until = if word == Some(ListedState::Ends) { known } else { view.now };
+                    self.asked.insert(id, LastRequest { at: view.now, unlisted_until, is_open: false });
                     self.outlook.scaler.on_lost(view.now, id);
                     out.push(Order::Tell(News::Lost(name)));
                 }
@@ -217,18 +217,18 @@ impl Fleet {
         let mut before = core::mem::take(&mut self.unlisted);
         for id in self.server_list.ids() {
             let runs = matches!(self.state(id), Some(ServerState::Ready | ServerState::Draining));
-            if !runs || self.word(id, view) != Some(Word::Absent) {
+            if !runs || self.word(id, view) != Some(ListedState::Absent) {
                 continue;
             }
-            let fresh = Unlisted { since: view.now, is_told: false };
+            let fresh = Unlisted { since: view.now, is_reported: false };
             let mut unlisted = before.remove(&id).unwrap_or(fresh);
-            if !unlisted.is_told {
+            if !unlisted.is_reported {
                 out.extend(
                     self.server_list.members(id, view).iter().map(|member| Order::Doubt(member.address)),
                 );
             }
-            if !unlisted.is_told && view.now - unlisted.since >= lasting {
-                unlisted.is_told = true;
+            if !unlisted.is_reported && view.now - unlisted.since >= lasting {
+                unlisted.is_reported = true;
                 out.push(Order::Tell(News::Unlisted(self.name(id))));
             }
             self.unlisted.insert(id, unlisted);
@@ -237,7 +237,7 @@ impl Fleet {
 
     /// Returns the driver's word on a server; `None` if the driver does not know, or if its list was requested before
     /// the last request about this server was done.
-    fn word(&self, id: ServerId, view: &PoolView) -> Option<Word> {
+    fn word(&self, id: ServerId, view: &PoolView) -> Option<ListedState> {
         let (at, listing) = self.listed.as_ref()?;
         let is_news = self.asked.get(&id).is_none_or(|asked| !asked.is_open && *at > asked.unlisted_until);
         let server = self.server_list.server(id, view, &[])?;
@@ -253,9 +253,9 @@ impl Fleet {
     /// the driver says. Later, an unlisted server may have been stopped and may answer until its end.
     fn is_found(&self, id: ServerId, view: &PoolView) -> bool {
         match self.word(id, view) {
-            Some(Word::Ends) => false,
-            Some(Word::Absent) => !self.asked.contains_key(&id) && self.has_answered(id, view),
-            Some(Word::Runs) | None => self.is_ready(id, view),
+            Some(ListedState::Ends) => false,
+            Some(ListedState::Absent) => !self.asked.contains_key(&id) && self.has_answered(id, view),
+            Some(ListedState::Runs) | None => self.is_ready(id, view),
         }
     }
 
@@ -266,7 +266,8 @@ impl Fleet {
     /// Returns whether an unlisted server may still turn out to answer.
     fn may_answer(&self, id: ServerId, view: &PoolView) -> bool {
         let is_new = !self.asked.contains_key(&id) && self.state(id).is_none();
-        let is_open = is_new && !self.has_asked_all(view.now) && self.word(id, view) == Some(Word::Absent);
+        let is_open =
+            is_new && !self.has_asked_all(view.now) && self.word(id, view) == Some(ListedState::Absent);
         is_open && self.is_up(id, view)
     }
 
@@ -274,10 +275,10 @@ impl Fleet {
     /// member that was already alive may be a server that has just been stopped, which shows after a while.
     fn is_ready(&self, id: ServerId, view: &PoolView) -> bool {
         let (asked, word) = (self.asked.get(&id), self.word(id, view));
-        if asked.is_some_and(|asked| asked.is_open) || word == Some(Word::Ends) {
+        if asked.is_some_and(|asked| asked.is_open) || word == Some(ListedState::Ends) {
             return false;
         }
-        let is_listed = word == Some(Word::Runs);
+        let is_listed = word == Some(ListedState::Runs);
         let at = asked.map_or(self.began, |asked| asked.at);
         let is_known = self.detection.map_or(is_listed, |time| view.now - at >= time);
         let answers = |member: &&MemberLoad| {
@@ -328,7 +329,7 @@ impl Fleet {
             // The last members are being stopped. One of them can be started again afterwards.
             return self.outlook.scaler.on_start_failed(view.now, id);
         };
-        self.asked.insert(id, Asked { at: view.now, unlisted_until: view.now, is_open: true });
+        self.asked.insert(id, LastRequest { at: view.now, unlisted_until: view.now, is_open: true });
         out.push(Order::Tell(News::Decided(Some(self.name(id)), ScalingDecision::Start(id))));
         out.push(Order::Start(server));
     }
@@ -345,7 +346,7 @@ impl Fleet {
             return;
         }
         if let Some(server) = self.server_list.server(id, view, &self.all()) {
-            self.asked.insert(id, Asked { at: view.now, unlisted_until: view.now, is_open: true });
+            self.asked.insert(id, LastRequest { at: view.now, unlisted_until: view.now, is_open: true });
             out.push(Order::Tell(News::Decided(Some(self.name(id)), ScalingDecision::Stop(id))));
             out.push(Order::Stop(server));
         }
@@ -375,7 +376,11 @@ impl Fleet {
 
     /// Returns the servers that have answered for a while although the driver does not list them.
     pub fn unlisted(&self) -> Vec<String> {
-        self.unlisted.iter().filter(|(_, unlisted)| unlisted.is_told).map(|(id, _)| self.name(*id)).collect()
+        self.unlisted
+            .iter()
+            .filter(|(_, unlisted)| unlisted.is_reported)
+            .map(|(id, _)| self.name(*id))
+            .collect()
     }
 
     /// Returns the mapping of servers to members.

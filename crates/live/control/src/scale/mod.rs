@@ -20,7 +20,7 @@ mod trouble;
 mod view;
 
 pub use advice::Advice;
-pub use driver::{DriverServer, Listing, ServerSet, Word};
+pub use driver::{DriverServer, ListedState, Listing, ServerSet};
 pub use fleet::{Fleet, News, Order, detection};
 pub use outlook::{DecisionCounts, ScalerOutlook};
 pub use reconciler::{ListNews, Reconciler};

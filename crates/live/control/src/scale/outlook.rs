@@ -2,7 +2,7 @@
 
 use super::view::{MemberLoad, PoolView};
 use base::Instant;
-use elastic::scale::{ScaleSettings, Scaler, ScalingDecision, Seen, ServerLoad, ServerState};
+use elastic::scale::{FrontTraffic, ScaleSettings, Scaler, ScalingDecision, ServerLoad, ServerState};
 
 /// Decisions by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl ScalerOutlook {
     /// Returns the scaler's decisions at this rate and for these servers.
     pub(super) fn decide(&mut self, now: Instant, rate: f64, servers: &[ServerLoad]) -> Vec<ScalingDecision> {
         let mut decisions = Vec::new();
-        self.scaler.step(now, &Seen { rate, servers }, &mut decisions);
+        self.scaler.step(now, &FrontTraffic { rate, servers }, &mut decisions);
         for decision in &decisions {
             self.note(*decision);
         }
@@ -107,13 +107,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_is_of_what_came_since_the_last_look() {
+    fn the_rate_counts_arrivals_since_the_last_look() {
         let mut outlook = ScalerOutlook::new(Instant::ZERO, ScaleSettings::default());
         let mut rate = |millis, arrivals| outlook.rate(Instant::from_millis(millis), arrivals);
         assert_eq!(rate(1_000, 50), None);
         assert_eq!(rate(3_000, 90), Some(20.0));
         assert_eq!(rate(3_000, 95), None, "no time has passed");
-        assert_eq!(rate(4_000, 30), Some(0.0), "a member is gone with its count");
+        assert_eq!(rate(4_000, 30), Some(0.0), "a member has left, and its count with it");
         assert_eq!(rate(4_500, 31), Some(2.0));
     }
 }

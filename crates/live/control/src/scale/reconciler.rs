@@ -46,7 +46,7 @@ impl Reconciler {
         let id = ServerId(server.index);
         self.fleet.on_started(now, id, result.is_ok());
         let name = self.fleet.name(id);
-        let failed = |error| Failed { what: format!("start of {name}: {error}"), stop_again: None };
+        let failed = |error| Failed { cause: format!("start of {name}: {error}"), stop_again: None };
         self.trouble.done(result.map_err(failed));
     }
 
@@ -55,7 +55,7 @@ impl Reconciler {
         let id = ServerId(server.index);
         self.fleet.on_stopped(now, id, result.is_ok());
         let (name, stop_again) = (self.fleet.name(id), self.fleet.stopped_again(id));
-        let failed = |error| Failed { what: format!("stop of {name}: {error}"), stop_again };
+        let failed = |error| Failed { cause: format!("stop of {name}: {error}"), stop_again };
         self.trouble.done(result.map_err(failed));
     }
 

@@ -97,8 +97,9 @@ mod tests {
         let mut server_list =
             ServerList::Found { name: "pods.example.com".to_owned(), addresses: Vec::new() };
         let at = |server_list: &ServerList, hosts: &[u8], id| {
-            let server =
-                server_list.server(ServerId(id), &view(hosts), &[]).expect("the name stands for any number");
+            let server = server_list
+                .server(ServerId(id), &view(hosts), &[])
+                .expect("the name may have any number of servers");
             server.address.map(|address| address.ip().to_string())
         };
         server_list.look(&view(&[5, 3]), &[]);
@@ -123,8 +124,8 @@ mod tests {
         assert_eq!(server_list.members(ServerId(1), &view).len(), 2);
         assert_eq!(server_list.server(ServerId(2), &view, &[]), None);
         let all = [0, 1].map(ServerId);
-        let server = server_list.server(ServerId(0), &view, &all).expect("it is listed");
-        assert_eq!(server.name, "A", "as the file has it");
+        let server = server_list.server(ServerId(0), &view, &all).expect("the server is listed");
+        assert_eq!(server.name, "A", "as written in the file");
         assert_eq!(
             (server.count, server.others),
             (2, vec![view.members[0].address, view.members[2].address])

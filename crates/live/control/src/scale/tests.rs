@@ -89,7 +89,7 @@ struct World {
     /// Server whose calls never end.
     stuck: Option<usize>,
     orders: Vec<String>,
-    told: Vec<News>,
+    news: Vec<News>,
     /// Fixed list that the driver returns instead of the running servers.
     said: Option<Vec<u32>>,
     /// Servers whose drain was undone.
@@ -114,7 +114,7 @@ impl World {
             lists,
             gaps: Vec::new(),
             ending: Vec::new(),
-            told: Vec::new(),
+            news: Vec::new(),
             is_unasked: false,
             stuck: None,
             orders,
@@ -227,7 +227,7 @@ impl World {
                 self.undrained.extend((!is_drained).then_some(index));
             }
             Order::Doubt(_) | Order::List => {}
-            Order::Tell(ref news) => self.told.push(news.clone()),
+            Order::Tell(ref news) => self.news.push(news.clone()),
         }
     }
 
@@ -250,7 +250,7 @@ impl World {
 
 /// The checks of `carry_out` matter here: no server is stopped with calls.
 #[test]
-fn servers_come_with_the_calls_and_go_with_them_the_last_first() {
+fn servers_follow_the_load_and_the_last_stops_first() {
     for lists in [true, false] {
         let mut world = World::new(1, lists);
         world.run(10, 5.0);
@@ -266,7 +266,7 @@ fn servers_come_with_the_calls_and_go_with_them_the_last_first() {
 
 /// Servers that do not run are drained, so that no call goes there.
 #[test]
-fn after_a_restart_what_runs_is_found_again_and_nothing_is_started_twice() {
+fn running_servers_are_found_again_after_a_restart() {
     for lists in [true, false] {
         let mut world = World::new(1, lists);
         world.run(80, 17.0);
@@ -282,7 +282,7 @@ fn after_a_restart_what_runs_is_found_again_and_nothing_is_started_twice() {
 }
 
 #[test]
-fn nothing_is_done_before_the_driver_has_said_what_runs() {
+fn nothing_is_done_before_the_running_servers_are_known() {
     let mut world = World::new(2, true);
     world.is_driver_up = false;
     world.run(50, 30.0);
@@ -294,7 +294,7 @@ fn nothing_is_done_before_the_driver_has_said_what_runs() {
 }
 
 #[test]
-fn a_driver_that_fails_is_asked_again_after_a_wait_that_grows() {
+fn a_failing_driver_is_asked_again_after_growing_waits() {
     let mut world = World::new(1, true);
     world.run(10, 5.0);
     world.is_driver_up = false;
@@ -302,7 +302,7 @@ fn a_driver_that_fails_is_asked_again_after_a_wait_that_grows() {
     let attempts = world.orders.len();
     // Waits of 10, 20 and 40 seconds, with three servers each.
     assert!((6..=12).contains(&attempts), "{:?}", world.orders);
-    assert_eq!(world.taking(), [0], "the calls go on where they can");
+    assert_eq!(world.taking(), [0], "calls continue at the running server");
     world.is_driver_up = true;
     world.run(60, 30.0);
     assert_eq!(world.taking(), [0, 1, 2, 3]);
@@ -327,7 +327,7 @@ fn a_server_that_breaks_is_started_again_and_gets_no_calls_meanwhile() {
 
 /// The driver's list is from before the end. The start does not wait for a correct list.
 #[test]
-fn a_server_that_ends_is_started_again_whatever_the_list_says() {
+fn a_server_that_ends_is_restarted_even_if_it_is_listed() {
     let mut world = World::new(1, true);
     world.run(20, 5.0);
     assert_eq!((world.taking(), world.orders.len()), (vec![0], 0));
@@ -342,7 +342,7 @@ fn a_server_that_ends_is_started_again_whatever_the_list_says() {
 
 /// The driver lists machines, and no server comes up in the first one.
 #[test]
-fn after_a_start_in_vain_another_server_is_tried() {
+fn after_a_failed_start_another_server_is_tried() {
     let mut world = World::new(1, true);
     world.machines[0].is_broken = true;
     world.run(60, 5.0);
@@ -351,12 +351,12 @@ fn after_a_start_in_vain_another_server_is_tried() {
 }
 
 #[test]
-fn where_the_driver_cannot_say_what_runs_probes_do() {
+fn probes_replace_a_missing_driver_list() {
     let mut world = World::new(1, true);
     world.is_driver_up = false;
     world.fleet.on_list_failed(world.now);
     world.run(2, 5.0);
-    assert!(!world.fleet.knows(world.now), "no member has been asked often enough");
+    assert!(!world.fleet.knows(world.now), "no member has been probed often enough");
     world.run(10, 5.0);
     assert_eq!((world.taking(), world.orders.len()), (vec![0], 0));
     world.run(2, 25.0);
@@ -416,7 +416,7 @@ fn a_server_whose_calls_do_not_end_is_never_stopped() {
 
 /// A server that has just been stopped counts as up until its probes fail.
 #[test]
-fn what_has_just_been_stopped_is_not_taken_for_running() {
+fn a_just_stopped_server_does_not_count_as_running() {
     let mut world = World::new(2, false);
     world.run(10, 2.0);
     world.undrained.clear();
@@ -429,7 +429,7 @@ fn what_has_just_been_stopped_is_not_taken_for_running() {
 
 /// A server that an operator has started is taken over.
 #[test]
-fn a_server_that_somebody_else_has_started_is_found_and_goes_when_it_is_not_needed() {
+fn an_operators_server_is_found_and_stopped_when_not_needed() {
     for lists in [true, false] {
         let mut world = World::new(1, lists);
         world.run(30, 5.0);
@@ -440,7 +440,7 @@ fn a_server_that_somebody_else_has_started_is_found_and_goes_when_it_is_not_need
 }
 
 #[test]
-fn a_drain_of_an_operator_stays_and_another_server_takes_its_place() {
+fn an_operators_drain_stays_and_another_server_is_started() {
     let mut world = World::new(1, true);
     world.run(30, 12.0);
     assert_eq!(world.taking(), [0, 1]);
@@ -463,17 +463,17 @@ fn a_drain_of_an_operator_stays_and_another_server_takes_its_place() {
 
 /// The driver's list is completely wrong, and no server is lost because of it.
 #[test]
-fn servers_that_answer_stay_whatever_the_driver_lists() {
+fn servers_that_answer_stay_even_if_unlisted() {
     let mut world = World::new(1, true);
     world.run(60, 25.0);
     assert_eq!(world.taking(), [0, 1, 2, 3]);
     world.orders.clear();
-    world.told.clear();
+    world.news.clear();
     world.gaps = vec![0, 1, 2, 3];
     world.run(100, 25.0);
     assert_eq!((world.taking(), world.orders.clone()), (vec![0, 1, 2, 3], Vec::new()));
-    let told: Vec<_> = names().into_iter().map(News::Unlisted).collect();
-    assert_eq!((&world.told, world.fleet.unlisted()), (&told, names()), "each is told of once");
+    let news: Vec<_> = names().into_iter().map(News::Unlisted).collect();
+    assert_eq!((&world.news, world.fleet.unlisted()), (&news, names()), "each is reported once");
     // A server that also does not answer is lost.
     (world.machines[1].since, world.machines[1].calls) = (None, 0.0);
     world.run(4, 25.0);
@@ -484,7 +484,7 @@ fn servers_that_answer_stay_whatever_the_driver_lists() {
 }
 
 #[test]
-fn after_a_restart_servers_that_answer_are_found_whatever_the_driver_lists() {
+fn after_a_restart_unlisted_servers_that_answer_are_found() {
     let mut world = World::new(1, true);
     world.run(60, 25.0);
     world.orders.clear();
@@ -507,19 +507,19 @@ fn after_a_restart_servers_that_answer_are_found_whatever_the_driver_lists() {
 
 /// A pod that is being deleted answers until its end.
 #[test]
-fn what_the_driver_knows_to_end_gets_no_calls_any_more() {
+fn a_server_that_is_ending_gets_no_more_calls() {
     let mut world = World::new(1, true);
     world.run(60, 25.0);
     (world.gaps, world.ending) = (vec![2], vec![2]);
     world.run(2, 25.0);
     assert_eq!((world.taking(), world.fleet.unlisted()), (vec![0, 1, 3], Vec::new()));
     world.run(20, 25.0);
-    assert_eq!(world.taking(), [0, 1, 3], "nor while it is waited for");
+    assert_eq!(world.taking(), [0, 1, 3], "a server that is ending gets no calls");
 }
 
 /// A list that is confirmed for some servers takes the others out of service at once.
 #[test]
-fn after_a_restart_what_the_driver_does_not_list_gets_no_calls() {
+fn after_a_restart_unlisted_servers_get_no_calls() {
     let mut world = World::new(2, true);
     world.is_unasked = true;
     world.run(3, 5.0);
@@ -528,7 +528,7 @@ fn after_a_restart_what_the_driver_does_not_list_gets_no_calls() {
 
 /// A driver may take its time. Until it answers, there is no further request about the same server.
 #[test]
-fn a_stop_that_is_under_way_is_not_asked_for_again() {
+fn a_stop_in_progress_is_not_requested_again() {
     let mut fleet = Fleet::new(Instant::ZERO, settings(), server_list(), None);
     let mut view = PoolView::default();
     for (index, name) in names().iter().enumerate().take(2) {
@@ -560,7 +560,7 @@ fn a_stop_that_is_under_way_is_not_asked_for_again() {
 }
 
 #[test]
-fn what_is_decided_is_told_by_name() {
+fn decisions_are_reported_by_name() {
     let mut world = World::new(1, true);
     world.run(10, 5.0);
     world.now += STEP;
@@ -568,13 +568,13 @@ fn what_is_decided_is_told_by_name() {
     let view = world.view();
     let mut orders = Vec::new();
     world.fleet.step(&view, &mut orders);
-    let told = News::Decided(Some("server-1".to_owned()), ScalingDecision::Start(ServerId(1)));
-    assert!(orders.contains(&Order::Tell(told)), "{orders:?}");
-    assert!(world.fleet.outlook.short.is_some(), "200 calls/s are too many for four");
+    let news = News::Decided(Some("server-1".to_owned()), ScalingDecision::Start(ServerId(1)));
+    assert!(orders.contains(&Order::Tell(news)), "{orders:?}");
+    assert!(world.fleet.outlook.short.is_some(), "200 calls/s are too many for four servers");
 }
 
 #[test]
-fn advice_follows_the_rate_whatever_becomes_of_it() {
+fn advice_follows_the_rate_without_servers() {
     let mut advice = Advice::new(Instant::ZERO, ScaleSettings { most: 50, ..settings() });
     let mut view = PoolView { members: vec![member("a", 1), member("b", 2)], ..PoolView::default() };
     let mut wanted = |seconds: u64, rate: u64| {
@@ -585,7 +585,7 @@ fn advice_follows_the_rate_whatever_becomes_of_it() {
         }
         advice.outlook.wanted()
     };
-    assert_eq!(wanted(2, 10), 2, "as many as there are");
+    assert_eq!(wanted(2, 10), 2, "as many servers as there are");
     // 100 calls/s are 80 % of 13 servers with 10 each; the rise was anticipated.
     let risen = wanted(60, 100);
     assert!((13..=17).contains(&risen), "{risen}");

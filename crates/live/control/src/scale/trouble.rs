@@ -24,7 +24,7 @@ pub struct Trouble {
 #[derive(Clone, Debug)]
 pub(super) struct Failed {
     /// Description with the cause.
-    pub(super) what: String,
+    pub(super) cause: String,
     /// When the stop is requested again; `None` for a start.
     pub(super) stop_again: Option<Instant>,
 }
@@ -76,8 +76,8 @@ impl Trouble {
         let stop = self.last.as_ref().and_then(|failed| failed.stop_again);
         let next = next_list.or(stop).unwrap_or(next_start);
         let list = self.list.as_ref().map(|error| format!("list: {error}"));
-        let what = list.or_else(|| self.last.as_ref().map(|failed| failed.what.clone()));
-        (what, next.saturating_since(now).as_secs_f64())
+        let cause = list.or_else(|| self.last.as_ref().map(|failed| failed.cause.clone()));
+        (cause, next.saturating_since(now).as_secs_f64())
     }
 }
 
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_driver_that_fails_is_asked_ever_less_often_and_again_at_once_when_it_answers() {
+    fn lists_are_requested_less_often_while_they_fail() {
         let mut trouble = Trouble::new(Instant::ZERO);
         let mut waits = Vec::new();
         for _ in 0..7 {
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(trouble.shown(Instant::ZERO, Instant::ZERO).0.as_deref(), Some("list: away"));
         trouble.listed(Instant::ZERO, Ok(()));
         let next_start = Instant::from_millis(9_000);
-        assert_eq!(trouble.shown(Instant::ZERO, next_start), (None, 9.0), "a start is waited for");
+        assert_eq!(trouble.shown(Instant::ZERO, next_start), (None, 9.0), "a start is pending");
         trouble.listed(Instant::ZERO, Err(&"away".to_owned()));
         assert_eq!((trouble.shown(Instant::ZERO, next_start).1, trouble.failures), (2.0, 8));
     }
@@ -105,13 +105,13 @@ mod tests {
     #[test]
     fn a_failed_start_shows_until_something_succeeds() {
         let mut trouble = Trouble::new(Instant::ZERO);
-        let failed = |stop_again| Failed { what: "no quota".to_owned(), stop_again };
+        let failed = |stop_again| Failed { cause: "no quota".to_owned(), stop_again };
         trouble.done(Err(failed(None)));
         let next_start = Instant::from_millis(20_000);
         assert_eq!(trouble.shown(Instant::ZERO, next_start), (Some("no quota".to_owned()), 20.0));
         trouble.done(Err(failed(Some(Instant::from_millis(60_000)))));
         let shown = |seconds: u64| trouble.shown(Instant::from_millis(1_000 * seconds), next_start);
-        assert_eq!((shown(0).1, shown(90).1), (60.0, 0.0), "a stop has its own time");
+        assert_eq!((shown(0).1, shown(90).1), (60.0, 0.0), "a stop has its own retry time");
         trouble.done(Ok(()));
         assert_eq!((trouble.shown(Instant::ZERO, Instant::ZERO).0, trouble.failures), (None, 2));
     }

@@ -153,7 +153,7 @@ pub(crate) fn found(addresses: &[&str]) -> FoundAddresses {
         let address: SocketAddr = address.parse().expect("an address");
         (address.to_string(), address.port(), 1.0, [Ok(vec![address.ip()]), Ok(vec![])])
     };
-    FoundAddresses::new(addresses.iter().map(host), "the DNS has no A record of it".to_owned())
+    FoundAddresses::new(addresses.iter().map(host), "the DNS has no A record of this name".to_owned())
 }
 
 /// Returns the peer at an address over UDP.

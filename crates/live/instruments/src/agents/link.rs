@@ -48,7 +48,7 @@ struct StreamLink {
 /// As `bind(2)`.
 pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
     UdpSocket::bind(address, false, RECEIVE_BUFFER)
-        .map_err(|error| cannot_listen(address, &error, "who has it? `ss -lunp` tells"))
+        .map_err(|error| cannot_listen(address, &error, "`ss -lunp` shows the process that has it"))
 }
 
 impl From<UdpSocket> for AgentLink {
@@ -70,7 +70,7 @@ impl AgentLink {
         tls: Option<Arc<TlsSetup>>,
     ) -> io::Result<Self> {
         let socket = listen(address, false)
-            .map_err(|error| cannot_listen(address, &error, "who has it? `ss -ltnp` tells"))?;
+            .map_err(|error| cannot_listen(address, &error, "`ss -ltnp` shows the process that has it"))?;
         let address = socket.local_addr()?;
         // Only the peer, or the end of the agent, closes a connection.
         let (idle, handshake) = (Duration::from_hours(24), Duration::from_secs(30));

@@ -5,8 +5,8 @@
 //!
 //! - [`bind`] a socket, or make a [`AgentLink`] of connections, to know its address for the agent's configuration,
 //! - [`start_caller`] or [`start_answerer`],
-//! - call [`RunningAgent::snapshot`] at any time: the thread copies its results several times a second and not for each
-//!   message, so reading them hardly affects the measurement,
+//! - call [`RunningAgent::snapshot`] at any time: the thread copies its results several times a second, so reading them
+//!   hardly affects the measurement,
 //! - [`RunningAgent::stop`], or wait until a caller [`RunningAgent::is_finished`], soon after [`RunningAgent::wind_down`].
 
 mod link;

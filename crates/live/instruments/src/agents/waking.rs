@@ -12,9 +12,9 @@ const CREDIT_MAX: Duration = Duration::from_millis(20);
 /// Decrease of the assumed lateness with each sleep that was less late: one in so many.
 const DECAY: u32 = 16;
 
-/// Plans sleeps that end early by the time that this machine wakes a thread late, up to half a millisecond on a virtual
-/// processor that was given up. The rest is spent polling. Polling takes a processor from others, so it is limited to
-/// an eighth of the time; more frequent deadlines are met only as sleep allows.
+/// Plans sleeps that end early by the time that this machine wakes a thread late. On a virtual processor that was given
+/// up this is up to half a millisecond. The rest is spent polling. Polling takes a processor from others, so it is
+/// limited to an eighth of the time; more frequent deadlines are met only as sleep allows.
 #[derive(Clone, Debug)]
 pub(super) struct Waking {
     /// Assumed lateness of a sleep; rises at once and falls slowly.
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_is_met_on_a_machine_that_wakes_late() {
+    fn deadlines_are_met_on_a_machine_that_wakes_late() {
         for late in [us(60), us(450)] {
             let (mut waking, mut now) = (Waking::default(), Instant::ZERO);
             for number in 1..=200 {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_its_share_is_spent_awake() {
+    fn polling_time_is_limited_to_its_share() {
         let (mut waking, mut now, mut awake) = (Waking::default(), Instant::ZERO, Duration::ZERO);
         let mut due = Instant::ZERO;
         while now < Instant::from_millis(10_000) {
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_stood_still_is_not_believed_to_be_so_late() {
+    fn a_long_stall_does_not_raise_the_assumed_lateness() {
         let (mut waking, mut now) = (Waking::default(), Instant::ZERO);
         meet(&mut waking, &mut now, Instant::from_millis(10), Duration::from_secs(1));
         assert_eq!(waking.late, LATE_MAX);

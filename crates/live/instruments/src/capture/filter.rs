@@ -1,6 +1,6 @@
 //! The kernel's filter of a capture, in classic BPF (`linux/filter.h`): only packets to or from the server are copied.
 //!
-//! It accepts IPv4 and IPv6 to or from one of the server's addresses, with UDP or TCP and a port of the server or of
+//! The filter accepts IPv4 and IPv6 to or from an address of the server, with UDP or TCP and a port of the server or of
 //! next hops. Fragments after the first have no ports, and are accepted by address. Packets whose VLAN tag the network
 //! card has left in, and IPv6 with other extensions, are always accepted, since both are rare. A packet sent over
 //! loopback is seen twice, and accepted when it comes in.
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_or_from_the_server_passes() {
+    fn packets_of_the_server_pass() {
         for protocol in [17, 6] {
             assert!(passes(&v4(protocol, "10.0.0.2:9", "10.0.0.1:5060", 0, 0)));
             assert!(passes(&v4(protocol, "10.0.0.7:5080", "10.0.0.2:9", 0, 0)));
@@ -313,12 +313,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_does_not() {
-        assert!(!passes(&v4(17, "10.0.0.2:5060", "10.0.0.3:5060", 0, 0)), "others' calls");
+    fn other_packets_are_rejected() {
+        assert!(!passes(&v4(17, "10.0.0.2:5060", "10.0.0.3:5060", 0, 0)), "calls between other hosts");
         assert!(!passes(&v4(17, "10.0.0.2:9", "10.0.0.1:53", 0, 0)), "another port");
         assert!(!passes(&v4(17, "10.0.0.2:9", "10.0.0.1:53", 0, 3)), "another port behind options");
         assert!(!passes(&v4(1, "10.0.0.2:5060", "10.0.0.1:5060", 0, 0)), "ICMP");
-        assert!(!passes(&v4(17, "10.0.0.2:9", "10.0.0.3:9", 100, 0)), "others' fragments");
+        assert!(!passes(&v4(17, "10.0.0.2:9", "10.0.0.3:9", 100, 0)), "fragments between other hosts");
         assert!(!passes(&v6(17, "[2001:db8::9]:5060", "[2001:db8::8]:5060")));
         assert!(!passes(&v6(17, "[2001:db8::9]:9", "[2001:db8::1]:9")));
         assert!(!passes(&v6(58, "[2001:db8::9]:9", "[2001:db8::1]:5060")), "ICMPv6");
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_by_loopback_is_seen_once() {
+    fn loopback_packets_are_captured_once() {
         let packet = v4(17, "10.0.0.2:9", "10.0.0.1:5060", 0, 0);
         let out = Shown { outgoing: true, ..packet.clone() };
         assert!(passes(&out));

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_server_takes_less_and_a_quick_one_more() {
+    fn slow_responses_lower_and_quick_ones_raise_the_capacity() {
         for law in [CapacityLaw::Proven, CapacityLaw::Smace] {
             let mut slow = estimate(law);
             let mut quick = estimate(law);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn goodput_is_of_a_second_however_long_the_window() {
+    fn goodput_is_per_second_for_any_window_length() {
         let mut long = report(0, 500, Some(Duration::from_micros(500)));
         long.window.end = Instant::from_millis(10_000);
         let window = seen(&long, long.window.start);
@@ -115,7 +115,7 @@ mod tests {
 
     /// An attack on passwords, or calls to unknown users, are no sign of load.
     #[test]
-    fn what_the_server_refuses_itself_lowers_nothing() {
+    fn requests_refused_by_the_server_do_not_lower_the_capacity() {
         let mut estimate = estimate(CapacityLaw::Proven);
         for second in 0..20 {
             let refused = report(second, 300, None);
@@ -126,12 +126,15 @@ mod tests {
         let mut stuck = self::estimate(CapacityLaw::Proven);
         stuck.take(&report(0, 100, Some(Duration::from_micros(100))));
         let last = (1..20).map(|second| stuck.take(&report(second, 300, None))).last();
-        assert!(last.is_some_and(|capacity| capacity < 100.0), "what it lets wait does: {last:?}");
+        assert!(
+            last.is_some_and(|capacity| capacity < 100.0),
+            "unanswered requests lower the capacity: {last:?}"
+        );
     }
 
     /// A monitor that was stopped has the calls of several seconds in one window.
     #[test]
-    fn a_late_window_raises_nothing_and_cuts_all_the_same() {
+    fn a_late_window_may_only_lower_the_capacity() {
         for law in [CapacityLaw::Proven, CapacityLaw::Smace] {
             let mut estimate = estimate(law);
             let late = |second, p95| WindowReport { is_late: true, ..report(second, 1_250, Some(p95)) };
@@ -158,7 +161,7 @@ mod tests {
 
     /// Beside a server that does not forward INVITEs there is nothing to pair.
     #[test]
-    fn where_nothing_was_ever_measured_nothing_is_cut() {
+    fn without_measurements_the_capacity_is_kept() {
         for law in [CapacityLaw::Proven, CapacityLaw::Smace] {
             let mut estimate = estimate(law);
             for second in 0..20 {

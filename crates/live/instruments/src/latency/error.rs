@@ -12,7 +12,7 @@ pub enum LatencyError {
     #[error(
         "capturing needs the capability CAP_NET_RAW: run as root, or give it to the program by `setcap cap_net_raw+ep \
          PROGRAM`, to a systemd unit by `AmbientCapabilities=CAP_NET_RAW`, to a container by `capabilities: add: [NET_RAW]`. \
-         Without it, --hep takes what the server sends itself, and --read a capture file"
+         Without it, --hep receives copies that the server sends, and --read reads a capture file"
     )]
     NotPermitted,
     /// There is no such interface.

@@ -86,10 +86,11 @@ pub fn start(
             let capture = Capture::open(name.as_deref(), servers, &options.next_ports);
             Input::Capture(capture.map_err(|error| cannot_capture(error, name))?)
         }
-        Source::Hep(address) => Input::hep(
-            UdpSocket::bind(address, false, HEP_BUFFER)
-                .map_err(|error| cannot_listen(address, &error, "who has it? `ss -lunp` tells"))?,
-        ),
+        Source::Hep(address) => {
+            Input::hep(UdpSocket::bind(address, false, HEP_BUFFER).map_err(|error| {
+                cannot_listen(address, &error, "`ss -lunp` shows the process that has it")
+            })?)
+        }
     };
     let file = options.write.map(|path| match File::create(&path) {
         Ok(file) => Ok((path, file)),

@@ -10,7 +10,7 @@ fn read_all(bytes: &[u8]) -> (Packets, Result<(), FileError>) {
     (packets, outcome)
 }
 
-/// A file of this crate, with some packets.
+/// Returns a capture file with this number of packets, as this crate writes it.
 fn written(packets: usize) -> Vec<u8> {
     let mut file = header().to_vec();
     for number in 0..packets {
@@ -22,7 +22,7 @@ fn written(packets: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn a_written_file_is_read_back() {
     let (packets, outcome) = read_all(&written(60));
     assert_eq!((packets.len(), outcome), (60, Ok(())));
     for (number, (at, link, bytes)) in packets.into_iter().enumerate() {
@@ -80,7 +80,7 @@ fn pcapng_with_two_interfaces() {
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_told_after_what_could_be_read() {
+fn a_fault_is_reported_after_the_readable_packets() {
     for bytes in [&b""[..], b"short", b"#!/bin/sh\necho this is no capture file\n", &[0; 100]] {
         assert_eq!(read_all(bytes), (vec![], Err(FileError::NotCapture)));
     }

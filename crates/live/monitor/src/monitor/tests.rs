@@ -31,7 +31,7 @@ fn call(monitor: &mut Monitor, number: u64, came: u64, took: u64) -> Vec<WindowR
 }
 
 #[test]
-fn each_window_has_what_was_measured_in_it() {
+fn each_window_has_its_own_measurements() {
     let mut monitor = monitor();
     assert_eq!(monitor.deadline(), None);
     let mut reports = call(&mut monitor, 1, 5_300, 2);
@@ -68,7 +68,7 @@ fn empty_windows_are_reported_but_not_without_end() {
 }
 
 #[test]
-fn time_that_goes_backwards_does_no_harm() {
+fn time_that_goes_backwards_is_tolerated() {
     let mut monitor = monitor();
     call(&mut monitor, 1, 5_000, 1);
     assert!(call(&mut monitor, 2, 1_000, 1).is_empty());
@@ -81,7 +81,7 @@ fn time_that_goes_backwards_does_no_harm() {
 }
 
 #[test]
-fn what_is_lost_and_what_is_no_sip_is_counted() {
+fn lost_packets_and_other_protocols_are_counted() {
     let mut monitor = monitor();
     call(&mut monitor, 1, 0, 1);
     let to = "10.0.0.1:5060".parse().expect("an address");
@@ -140,29 +140,26 @@ fn stopped_for(stopped: u64, most: usize, by_clock: bool) -> Vec<WindowReport> {
 }
 
 #[test]
-fn a_monitor_that_was_stopped_counts_each_window_by_itself_or_as_late() {
+fn a_stopped_monitor_reports_correct_or_late_windows() {
     for (stopped, most, by_clock) in [5_000, 13_000]
         .into_iter()
         .flat_map(|stopped| [(8, false), (8, true), (100_000, true)].map(|(most, by)| (stopped, most, by)))
     {
         let reports = stopped_for(stopped, most, by_clock);
-        let what = format!("stopped for {stopped} ms, {most} at once, {by_clock}");
-        assert!(reports.len() >= 39, "{what}");
+        let case = format!("stopped for {stopped} ms, {most} at once, {by_clock}");
+        assert!(reports.len() >= 39, "{case}");
         for pair in reports.windows(2) {
-            assert_eq!(
-                pair[0].window.end, pair[1].window.start,
-                "{what}: none is left out, none comes again"
-            );
+            assert_eq!(pair[0].window.end, pair[1].window.start, "{case}: a window is missing or repeated");
         }
         let on_time: Vec<_> = reports.iter().filter(|report| !report.is_late).collect();
         // By the clock a window ends 20 ms late, in which three more calls may arrive.
-        assert!(on_time.iter().all(|report| report.window.count <= 153), "{what}: {on_time:#?}");
+        assert!(on_time.iter().all(|report| report.window.count <= 153), "{case}: {on_time:#?}");
         // Waiting messages are read five times as fast as they arrived.
-        assert!(on_time.len() as u64 >= 38 - stopped * 5 / 4 / 1_000, "{what}: {}", on_time.len());
+        assert!(on_time.len() as u64 >= 38 - stopped * 5 / 4 / 1_000, "{case}: {}", on_time.len());
         let late = reports.len() - on_time.len();
-        assert!(late as u64 >= stopped / 1_000, "{what}: {late} are late");
+        assert!(late as u64 >= stopped / 1_000, "{case}: {late} are late");
         if !by_clock {
-            assert!(reports.iter().all(|report| report.window.count == 150), "{what}: {reports:#?}");
+            assert!(reports.iter().all(|report| report.window.count == 150), "{case}: {reports:#?}");
         }
     }
     for by_clock in [false, true] {
@@ -172,7 +169,7 @@ fn a_monitor_that_was_stopped_counts_each_window_by_itself_or_as_late() {
 
 /// More messages arrive than are ever read.
 #[test]
-fn a_flood_that_is_never_read_through_ends_windows_all_the_same() {
+fn windows_end_during_an_unread_flood() {
     let mut monitor = Monitor { is_by_clock: true, ..monitor() };
     let mut reports = Vec::new();
     monitor.advance(at(0), |report| reports.push(*report));
@@ -185,7 +182,7 @@ fn a_flood_that_is_never_read_through_ends_windows_all_the_same() {
 }
 
 #[test]
-fn a_clock_that_was_set_back_begins_anew_and_is_late_once() {
+fn a_clock_that_was_set_back_makes_one_window_late() {
     let mut monitor = monitor();
     let mut reports = Vec::new();
     for now in [100_000, 101_050, 102_050, 40_500, 41_050, 42_050] {
@@ -206,7 +203,7 @@ fn a_clock_that_was_set_back_begins_anew_and_is_late_once() {
 
 /// Its packets have their own times, but other events during the stop are unknown.
 #[test]
-fn a_window_that_a_stop_was_in_is_late_though_it_ended_in_time() {
+fn a_window_that_contains_a_stop_is_late() {
     let reports = stopped_for(400, 1_000, false);
     let late: Vec<_> =
         reports.iter().filter(|report| report.is_late).map(|report| report.window.start).collect();
@@ -221,7 +218,7 @@ fn a_window_that_a_stop_was_in_is_late_though_it_ended_in_time() {
 }
 
 #[test]
-fn a_server_that_stands_still_is_not_idle() {
+fn a_hung_server_is_not_idle() {
     let mut monitor = monitor();
     let mut reports = call(&mut monitor, 1, 200, 1);
     // A single lost request: later ones were answered.

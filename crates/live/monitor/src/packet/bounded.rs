@@ -73,7 +73,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_oldest_is_what_was_not_used_for_longest(
+        fn the_oldest_entry_is_the_least_recently_used(
             steps in prop::collection::vec((0..4_u8, 0..6_u8), 0..100)
         ) {
             let mut map = Bounded::new();

@@ -112,7 +112,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn fragments_in_any_order_and_repeated_are_the_datagram(
+        fn fragments_are_reassembled_in_any_order(
             data in prop::collection::vec(any::<u8>(), 9..600),
             size in 1..9_usize,
             order in prop::collection::vec(any::<prop::sample::Index>(), 0..80),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_becomes_whole_is_given_up() {
+    fn incomplete_datagrams_expire() {
         let (mut fragments, mut counts) = (Fragments::new(), Counts::default());
         let data = [7; 64];
         for number in 0..10 {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_contradict_each_other_are_no_datagram() {
+    fn contradictory_fragments_are_no_datagram() {
         let (mut fragments, mut counts) = (Fragments::new(), Counts::default());
         let data = [7; 64];
         let last = fragment(&data, 32, 64);

@@ -67,7 +67,7 @@ impl Framing {
             Ok(None) => &[],
             Ok(Some(found)) => {
                 self.header.truncate(found.end);
-                say_no_body(&mut self.header);
+                set_content_length_to_zero(&mut self.header);
                 // Without a Content-Length there is most likely no body.
                 self.body = Some(found.content_length.unwrap_or(0).into());
                 &bytes[found.end - before..]
@@ -87,7 +87,7 @@ fn joins_at_message(bytes: &[u8]) -> bool {
 }
 
 /// Sets each Content-Length to 0, because the header is passed on without its body, and the scan would reject it.
-fn say_no_body(header: &mut [u8]) {
+fn set_content_length_to_zero(header: &mut [u8]) {
     let values: Vec<_> = content_lengths(header).collect();
     for value in values {
         header[value.start as usize..value.end as usize].fill(b'0');
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sip_is_passed_until_a_message_begins() {
+    fn other_bytes_are_skipped_until_a_message_starts() {
         let mut framing = Framing::default();
         assert!(frame(&mut framing, b"\x16\x03\x01\x02\r\n\r\nhello").is_empty());
         assert!(frame(&mut framing, b"GET / HTTP/1.1\r\n\r\n").is_empty());
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_whose_end_nobody_knows_loses_the_stream() {
+    fn a_message_of_unknown_length_loses_the_stream() {
         let mut framing = Framing::default();
         assert!(frame(&mut framing, b"BYE sip:b@x SIP/2.0\r\nContent-Length: many\r\n\r\n").is_empty());
         assert!(framing.lost);

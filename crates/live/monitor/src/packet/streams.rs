@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_began_before_is_joined_at_a_message() {
+    fn a_stream_from_before_the_capture_is_joined_at_a_message() {
         let mut bed = Bed::new();
         let (first, second) = (message(5), message(6));
         bed.send(1_000, &first.as_bytes()[10..]);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_gap_it_goes_on_after_a_while() {
+    fn a_stream_continues_behind_a_gap_after_a_while() {
         let mut bed = Bed::new();
         bed.syn(9);
         let mut sequence = 10;
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_behind_a_gap_is_not_waited_for() {
+    fn a_gap_is_skipped_if_too_much_waits_behind_it() {
         let mut bed = Bed::new();
         bed.syn(9);
         let mut sequence = 10 + 500;
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_or_a_new_beginning_forgets_what_was_there() {
+    fn the_end_or_a_new_start_discards_the_stream() {
         let mut bed = Bed::new();
         bed.syn(9);
         bed.send(10, b"BYE sip:b@x SIP/2.0\r\n");
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_whoever_sends() {
+    fn memory_is_bounded_for_any_sender() {
         let mut bed = Bed::new();
         for port in 0..4_000_u32 {
             let from = SocketAddr::new([10, 0, (port >> 8) as u8, port as u8].into(), 5060);

@@ -98,7 +98,7 @@ fn ip_is_found_behind_tags() {
     assert_eq!(ip_packet(0x88a8, &tagged), Some(&b"packet"[..]));
     assert_eq!(ip_packet(0x86dd, b"packet"), Some(&b"packet"[..]));
     assert_eq!((ip_packet(0x0806, b"packet"), ip_packet(0x8100, b"abc")), (None, None));
-    assert_eq!(ip_packet(0x8100, &[0, 7, 0x81, 0].repeat(9)), None, "more tags than anybody has");
+    assert_eq!(ip_packet(0x8100, &[0, 7, 0x81, 0].repeat(9)), None, "more VLAN tags than are allowed");
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn segments_of_tcp() {
 }
 
 #[test]
-fn a_datagram_that_is_cut_off_is_counted_and_its_beginning_read() {
+fn the_header_of_a_truncated_datagram_is_read() {
     let packet = built!(PacketBuilder::ipv4(V4[0], V4[1], 9).udp(5060, 5070), TEXT);
     let mut bed = Bed::new();
     bed.packet(LinkLayer::Ip, &packet[..packet.len() - 10]);
@@ -188,7 +188,7 @@ fn extension_headers_end_with_the_packet() {
 proptest! {
     /// Random bytes, and packets with changed bytes.
     #[test]
-    fn no_packet_is_too_strange(
+    fn any_packet_is_accepted(
         noise in prop::collection::vec(any::<u8>(), 0..120),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
         kind in 0..4_u8,

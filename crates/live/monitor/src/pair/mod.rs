@@ -84,14 +84,14 @@ impl FromStr for Pairing {
             None if text == "provisional" => Ok(Self::Provisional),
             None if text == "final" => Ok(Self::Final(None)),
             None if text == "time" => Ok(Self::Time),
-            Some(("final", "ACK")) => Err("ACK has no answer"),
+            Some(("final", "ACK")) => Err("ACK has no response"),
             Some(("final", method)) => {
                 token(method).map(|method| Self::Final(Some(method))).ok_or("final:METHOD needs a method")
             }
             Some(("header", name)) => {
                 token(name).map(Self::Header).ok_or("header:NAME needs the name of a header field")
             }
-            _ => Err("write invite, provisional, final, final:METHOD, header:NAME or time"),
+            _ => Err("expected invite, provisional, final, final:METHOD, header:NAME or time"),
         }
     }
 }

@@ -136,8 +136,8 @@ impl Table {
         place.filter(|place| *place < self.requests.len()).map_or(0, |place| place + 1)
     }
 
-    /// Returns the age of the oldest request that is newer than every settled one, if there is a second such request: a
-    /// single one may be lost.
+    /// Returns the age of the oldest request that is newer than every settled one. `None` without a second such
+    /// request, since a single request may be lost.
     pub(super) fn oldest(&self, now: Instant) -> Option<Duration> {
         let mut newer = self.requests.range(self.after_settled()..);
         let oldest = newer.next()?;
@@ -212,7 +212,7 @@ mod tests {
     proptest! {
         /// Compares the table with a plain list, also while numbers wrap.
         #[test]
-        fn it_does_what_a_plain_list_does(steps in prop::collection::vec(step(), 0..200), most in 1..8_usize) {
+        fn the_table_behaves_like_a_plain_list(steps in prop::collection::vec(step(), 0..200), most in 1..8_usize) {
             let mut table = Table::new(TIMEOUT, most);
             table.first = u32::MAX - 20;
             table.oldest_open = table.first;
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_goes_back_after_a_peak() {
+    fn memory_is_released_after_a_peak() {
         let (mut table, mut gone) = (Table::new(TIMEOUT, 1 << 20), Gone::default());
         for key in 0..100_000 {
             table.came(Instant::ZERO, key, &mut gone);

@@ -61,7 +61,7 @@ impl Bed {
         let did_nothing = before == (self.counts, self.latencies.len());
         assert!(
             wanted || did_nothing,
-            "it would have been passed over: {:?}",
+            "the filter would have skipped the message: {:?}",
             String::from_utf8_lossy(bytes)
         );
         self
@@ -88,7 +88,7 @@ impl Bed {
 }
 
 #[test]
-fn ways_are_written_as_they_are_read() {
+fn pairings_are_shown_as_they_are_parsed() {
     for text in ["invite", "provisional", "final", "final:OPTIONS", "header:X-Call-ID", "time"] {
         assert_eq!(text.parse::<Pairing>().map(|pairing| pairing.to_string()).as_deref(), Ok(text));
     }
@@ -137,7 +137,7 @@ fn doubts_are_bounded() {
 }
 
 #[test]
-fn retransmissions_and_forks_count_once_by_their_first() {
+fn retransmissions_and_forks_count_once() {
     let mut bed = Bed::new("invite");
     let one = invite("one");
     bed.comes(0, &one).comes(500, &one);
@@ -184,7 +184,7 @@ fn a_re_invite_is_paired_with_itself() {
 }
 
 #[test]
-fn what_the_server_answers_or_begins_itself_has_no_latency() {
+fn requests_answered_or_started_by_the_server_have_no_latency() {
     let mut bed = Bed::new("invite");
     let (challenged, silent) = (invite("one"), invite("two"));
     bed.comes(0, &challenged).answers(1, 407, &challenged).answers(1, 407, &challenged);
@@ -208,7 +208,7 @@ fn other_methods_and_other_hosts_do_not_matter_to_invites() {
 }
 
 #[test]
-fn the_first_answer_counts_whatever_it_is() {
+fn the_first_response_of_any_status_counts() {
     let mut bed = Bed::new("provisional");
     let (one, two) = (invite("one"), invite("two"));
     bed.comes(0, &one).comes(1, &one).answers(1, 100, &one).answers(5, 180, &one).answers(5, 200, &one);
@@ -259,7 +259,7 @@ fn a_proxy_that_hides_vias_is_paired_by_call_id() {
 }
 
 #[test]
-fn in_order_of_time_first_come_is_first_served() {
+fn pairing_by_time_is_first_come_first_served() {
     let mut bed = Bed::new("time");
     bed.comes(0, &invite("a")).comes(1, &invite("b")).comes(0, &invite("b")).comes(1, &invite("c"));
     // The second request is refused, so the third one is next.
@@ -273,7 +273,7 @@ fn in_order_of_time_first_come_is_first_served() {
 }
 
 #[test]
-fn in_order_of_time_a_lost_request_does_not_shift_the_rest_for_good() {
+fn pairing_by_time_recovers_from_a_lost_request() {
     let mut bed = Bed::new("time");
     bed.comes(0, &invite("lost"));
     for number in 0..300 {
@@ -283,7 +283,7 @@ fn in_order_of_time_a_lost_request_does_not_shift_the_rest_for_good() {
     }
     assert_eq!(bed.counted(), [301, 0, 1, 0, 0]);
     assert_eq!(bed.latencies[..90], [vec![10], vec![12; 89]].concat()[..]);
-    assert_eq!(bed.latencies[250..], [2; 50], "it is found out in two time-outs");
+    assert_eq!(bed.latencies[250..], [2; 50], "the loss is found within two time-outs");
 }
 
 #[test]

@@ -184,7 +184,7 @@ mod tests {
         /// For independent observations whose distribution is skewed to either side, over two decades. Over eight
         /// decades the error is up to a sixth of all observations.
         #[test]
-        fn it_is_near_the_exact_quantile(seed in any::<u64>(), power in -1..4_i32, p in 0.3..0.7_f64) {
+        fn the_estimate_is_near_the_exact_quantile(seed in any::<u64>(), power in -1..4_i32, p in 0.3..0.7_f64) {
             use base::Rng;
             let mut rng = Rng::from_seed(seed);
             let mut estimator = P2::new(p);

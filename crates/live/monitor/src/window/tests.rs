@@ -17,7 +17,7 @@ fn exact(sorted: &[Duration], percent: usize) -> Duration {
 }
 
 #[test]
-fn a_window_without_latencies_says_so_and_the_next_begins_where_it_ends() {
+fn a_window_without_latencies_has_no_statistics() {
     let mut latencies = Latencies::new(at(5));
     assert_eq!(latencies.end(at(1_000)), Window { start: at(5), end: at(1_000), count: 0, latency: None });
     latencies.note(us(7));
@@ -34,7 +34,7 @@ fn a_window_without_latencies_says_so_and_the_next_begins_where_it_ends() {
         max: only,
     };
     assert_eq!(window.latency, Some(expected));
-    assert_eq!(latencies.end(at(3_000)).latency, None, "nothing of the window before is left");
+    assert_eq!(latencies.end(at(3_000)).latency, None, "a new window starts empty");
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn a_hundred_latencies_and_their_percentiles() {
         // 37 and 100 have no common divisor: all values from 1 to 100, in mixed order.
         latencies.note(us(step * 37 % 100 + 1));
     }
-    let latency = latencies.end(at(1)).latency.expect("there are some");
+    let latency = latencies.end(at(1)).latency.expect("the window has latencies");
     assert_eq!((latency.min, latency.max, latency.mean), (us(1), us(100), Duration::from_nanos(50_500)));
     assert_eq!(latency.deviation.as_nanos(), 29_011);
     for (found, exact) in [(latency.p95, us(95)), (latency.p99, us(99))] {
@@ -54,12 +54,12 @@ fn a_hundred_latencies_and_their_percentiles() {
 }
 
 #[test]
-fn what_is_longer_than_can_be_told_is_the_maximum_all_the_same() {
+fn latencies_beyond_the_range_count_as_the_maximum() {
     let mut latencies = Latencies::new(at(0));
     for latency in [Duration::ZERO, Duration::MAX] {
         latencies.note(latency);
     }
-    let latency = latencies.end(at(1)).latency.expect("there are some");
+    let latency = latencies.end(at(1)).latency.expect("the window has latencies");
     assert_eq!((latency.min, latency.max), (Duration::ZERO, Duration::MAX));
     assert!(latency.p99 >= Duration::from_hours(1));
 }
@@ -77,7 +77,7 @@ proptest! {
         let window = latencies.end(at(1));
         all.sort();
         prop_assert_eq!(window.count, all.len() as u64);
-        let latency = window.latency.expect("there are some");
+        let latency = window.latency.expect("the window has latencies");
         for (found, percent) in [(latency.p95, 95), (latency.p99, 99)] {
             let exact = exact(&all, percent);
             let error = Duration::from_nanos(64).max(exact / 1000);

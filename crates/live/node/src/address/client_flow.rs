@@ -22,13 +22,13 @@ pub(crate) struct ClientFlow {
 }
 
 impl ClientFlow {
-    /// Returns the client at the other end of a connection, or over UDP if it `is_registered` from there. `None`: any
-    /// other sender over UDP, or the connection of a node, which is reached at its address.
+    /// Returns the client at the other end of a connection, or a client over UDP that `is_registered` from this source.
+    /// `None` for any other sender over UDP, and for the connection of a node, which is reached at its address.
     pub(crate) fn of(flow: Flow, topology: &AddressTable, is_registered: bool) -> Option<Self> {
         Self::seen(flow, topology).filter(|client| is_registered || client.is_connection())
     }
 
-    /// Returns the client without requiring a registration over UDP. Its source may be forged, or its Contact may name
+    /// Returns the client, over UDP even without a registration. Then its source may be forged, or its Contact may name
     /// another address.
     pub(crate) fn seen(flow: Flow, topology: &AddressTable) -> Option<Self> {
         let connection = flow.connection;
@@ -55,19 +55,19 @@ impl ClientFlow {
         SocketAddr::new(IpAddr::from(self.ip).to_canonical(), self.port)
     }
 
-    /// Returns the flow to the client from this port. `None`: only one of port and client uses connections.
+    /// Returns the flow to the client from this port. `None` if only one of the two, port or client, uses connections.
     pub(crate) fn way(self, ports: &Ports, listener: u16) -> Option<Flow> {
         let port = ports.get(listener)?;
         let (transport, connection, mut peer) = (port.transport, self.connection, self.peer());
         if let (IpAddr::V4(ip), true, None) = (peer.ip(), port.local.is_ipv6(), connection) {
-            // A socket of both families sends to IPv4 by a mapped address.
+            // A socket of both address families sends to an IPv4 host by its mapped IPv6 address.
             peer.set_ip(ip.to_ipv6_mapped().into());
         }
         let fits = transport.is_reliable() == connection.is_some();
         fits.then_some(Flow { transport, listener, peer, connection })
     }
 
-    /// Returns the bytes for a token, and how many of them are used.
+    /// Returns the bytes for a token, and the number of bytes that are used.
     pub(crate) fn bytes(self) -> ([u8; 22], usize) {
         let mut bytes = [0; 22];
         bytes[..4].copy_from_slice(&self.number().to_be_bytes());
@@ -102,7 +102,7 @@ mod tests {
     use base::Transport;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_flow_is_read_back() {
         for peer in ["192.0.2.7:40001", "[2001:db8::7]:40001", "[::ffff:192.0.2.7]:1"] {
             let connection = NonZeroU32::new(0x0102_0304).map(Connection);
             let peer: SocketAddr = peer.parse().unwrap();

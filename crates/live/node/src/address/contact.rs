@@ -11,9 +11,9 @@ pub(crate) struct Contact {
     /// Preference in thousandths.
     pub(crate) q: u16,
     pub(crate) hop: Flow,
-    /// Whether `hop` is the address that the user has registered from over UDP, without a proxy between.
+    /// Whether `hop` is the address from which the user has registered over UDP, without a proxy in between.
     pub(crate) is_registered: bool,
-    /// Other ways to the same user agent, used when the connection is gone: its other flows (RFC 5626 §7), and a new
+    /// Other ways to the same user agent, used when its connection is closed: its other flows (RFC 5626 §7), and a new
     /// connection if its address can be reached.
     pub(crate) spare: Vec<Contact>,
 }
@@ -25,7 +25,7 @@ impl Contact {
         size_of::<Self>() + self.uri.len() + self.path.len() + spare
     }
 
-    /// Changes to the next other way to the user agent, if there is one.
+    /// Replaces the way to the user agent by the next one of `spare`. Returns `None` if there is no other way.
     pub(crate) fn go_by_spare(&mut self) -> Option<()> {
         let mut spare = core::mem::take(&mut self.spare).into_iter();
         *self = spare.next()?;

@@ -9,7 +9,8 @@ use std::net::SocketAddr;
 /// A host name that a URI gives as the next hop.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HopName {
-    /// Transport of the request. If the DNS determines it: the default transport of the URI's scheme.
+    /// Transport of the request. If the DNS determines the transport, this is the default transport of the URI's
+    /// scheme.
     pub transport: Transport,
     /// Whether the DNS determines the transport, since the URI names neither transport nor port (RFC 3263 §4.1).
     pub by_dns: bool,
@@ -20,7 +21,7 @@ pub struct HopName {
 }
 
 impl HopName {
-    /// Returns the host in the form of a URI.
+    /// Returns the host as a URI names it.
     pub(crate) fn named(&self) -> NamedHost<'_> {
         let Self { transport, by_dns, ref host, port } = *self;
         NamedHost { host: host.as_bytes(), port, transport, by_dns }

@@ -31,12 +31,12 @@ impl Port {
         // RFC 5923 §8.1: the server may send requests over the connection that this process has opened.
         let alias = if transport == Transport::Tls { ";alias" } else { "" };
         let via = format!("SIP/2.0/{} {sent_by}{alias};branch=", transport.name());
-        // Kept short, since every request of a dialog carries these bytes.
+        // These parameters are short, since every request of a dialog contains them.
         let uri_params = transport.uri_param();
         Self { transport, local, advertised, sent_by, via, uri_params }
     }
 
-    /// Returns whether others reach the port at this address, or it is bound there.
+    /// Returns whether this is the advertised or the bound address of the port.
     fn is_at(&self, address: SocketAddr) -> bool {
         address == self.advertised || address == self.local
     }
@@ -47,7 +47,8 @@ impl Port {
     }
 }
 
-/// Port and connection that a request came in by, as named in this proxy's branch. Responses leave by the same.
+/// Port and connection by which a request came in, as this proxy's branch names them. Responses leave by the same port
+/// and connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Ingress {
     pub(crate) port: u8,
@@ -61,7 +62,7 @@ impl Ingress {
     }
 }
 
-/// All ports by their index, [`Flow::listener`]; at most 256, since a branch names the port by one byte.
+/// All ports by their index, [`Flow::listener`]. There are at most 256, since a branch names the port by one byte.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Ports {
     all: Arc<[Port]>,
@@ -130,8 +131,8 @@ impl Ports {
         self.all.iter().any(is_it)
     }
 
-    /// Returns the flow to a peer, by a port of its transport and address family, if possible the `preferred` one.
-    /// `None`: there is no such port.
+    /// Returns the flow to a peer, by a port with the peer's transport and address family, if possible by the
+    /// `preferred` port. `None` if there is no such port.
     pub fn toward(&self, preferred: u16, to: Peer) -> Option<Flow> {
         let fits =
             |port: &Port| port.transport == to.transport && port.advertised.is_ipv4() == to.address.is_ipv4();
@@ -141,11 +142,11 @@ impl Ports {
     }
 
     /// Returns the flow for the responses to a request that came by `flow` with this Via on top (RFC 3261 §18.2.2).
-    /// `None`: no port fits.
+    /// `None` if no port fits.
     ///
-    /// Over a connection, responses go back by the connection. If it is closed, they go by a new one to the source's IP
-    /// address and the port of the Via. Over UDP, `maddr`, `rport` or the source determines the address. A Via without
-    /// a usable address is ignored.
+    /// Over a connection, responses go back by the connection. If the connection is closed, they go by a new one to the
+    /// source's IP address and the port of the Via. Over UDP, `maddr`, `rport` or the source determines the address. A
+    /// Via without a usable address is ignored.
     pub(crate) fn way_back(&self, via: &Via<'_>, flow: Flow) -> Option<Flow> {
         let to = if flow.transport.is_reliable() {
             SocketAddr::new(flow.peer.ip(), via.sent_by_port())
@@ -155,8 +156,8 @@ impl Ports {
         self.back(Ingress::by(flow), flow.transport, to)
     }
 
-    /// Returns the flow for a response without a known request. `asked` is the ingress in this proxy's branch. `via` is
-    /// the client's Via in the response, which over UDP leads to `to` ([`wire::response_target`]).
+    /// Returns the flow for a response whose request is not known here. `asked` is the ingress in this proxy's branch.
+    /// `via` is the client's Via in the response, which over UDP leads to `to` ([`wire::response_target`]).
     pub(crate) fn way_back_by(&self, asked: Ingress, via: &Via<'_>, to: SocketAddr) -> Option<Flow> {
         let transport = self.get(asked.port.into()).map(|port| port.transport);
         let transport = transport.or(via.transport).unwrap_or_default();
@@ -178,7 +179,7 @@ impl Ports {
         self.toward(listener, Peer::new(transport, to))
     }
 
-    /// Returns the port whose address a URI of this proxy names. The transport distinguishes ports at one address.
+    /// Returns the port whose address a URI of this proxy names. Ports at the same address differ in their transport.
     pub(crate) fn named(&self, uri: &SipUri<'_>) -> Option<u16> {
         let address = SocketAddr::new(uri.host.ip()?, self.port_of(uri));
         let first = self.all.iter().position(|port| port.is_at(address))? as u16;
@@ -253,17 +254,13 @@ mod tests {
     }
 
     #[test]
-    fn the_transport_tells_ports_at_one_address_apart() {
+    fn the_transport_distinguishes_ports_at_one_address() {
         let ports = ports();
         let named = |uri: &'static str| ports.named(&SipUri::parse(uri.as_bytes()).unwrap());
         assert_eq!(named("sip:192.0.2.1"), Some(0));
         assert_eq!(named("sip:192.0.2.1:5060;transport=TCP"), Some(1));
-        assert_eq!(
-            named("sip:192.0.2.1;transport=tls"),
-            Some(2),
-            "the port that TLS has where none is named"
-        );
-        assert_eq!(named("sip:192.0.2.1:5061;lr"), Some(2), "there is no other at this address");
+        assert_eq!(named("sip:192.0.2.1;transport=tls"), Some(2), "the default port of TLS");
+        assert_eq!(named("sip:192.0.2.1:5061;lr"), Some(2), "it is the only port at this address");
         assert_eq!(named("sip:192.0.2.2"), None);
         let to =
             |transport| ports.toward(0, Peer::new(transport, addr("192.0.2.9:5060"))).map(|way| way.listener);
@@ -284,10 +281,10 @@ mod tests {
     }
 
     #[test]
-    fn a_response_goes_back_by_the_connection_of_its_request() {
+    fn a_response_uses_the_connection_of_its_request() {
         let ports = ports();
         let source = addr("198.51.100.7:40123");
-        // Over a connection, neither maddr nor rport counts.
+        // Over a connection, both `maddr` and `rport` are ignored.
         let bytes = request("TCP 10.0.0.1:5070;rport;maddr=203.0.113.1");
         let message = wire::scan(&bytes).unwrap();
         let flow = Flow { transport: Transport::Tcp, listener: 1, peer: source, connection: connection(9) };
@@ -295,16 +292,16 @@ mod tests {
         assert_eq!(
             ports.way_back(message.top_via(), flow),
             Some(back),
-            "the peer where the connection is closed"
+            "the peer's address if the connection is closed"
         );
-        // The same with the ingress in the branch and the Via of a response.
+        // The same flow results from the ingress in the branch and the Via of a response.
         let bytes = request("TCP 10.0.0.1:5070;rport=40123;received=198.51.100.7");
         let message = wire::scan(&bytes).unwrap();
         let via = message.top_via();
         let to = wire::response_target(via).unwrap();
-        assert_eq!(to, source, "what rport says");
+        assert_eq!(to, source, "rport and received give the address");
         assert_eq!(ports.way_back_by(Ingress::by(flow), via, to), Some(back));
-        // After a restart without that port, the Via alone counts.
+        // After a restart without that port, only the Via determines the flow.
         let fewer = Ports::from(
             ports.iter().filter(|port| port.transport != Transport::Udp).cloned().collect::<Vec<_>>(),
         );
@@ -314,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn over_udp_a_response_goes_by_the_via() {
+    fn a_response_over_udp_follows_the_via() {
         let ports = ports();
         let flow = Flow::udp(0, addr("198.51.100.7:40123"));
         let back = |via: &str| {
@@ -324,7 +321,11 @@ mod tests {
         assert_eq!(back("UDP 10.0.0.1:5070;rport"), Some(flow));
         assert_eq!(back("UDP 10.0.0.1:5070"), Some(Flow { peer: addr("198.51.100.7:5070"), ..flow }));
         let other = back("UDP 10.0.0.1;maddr=[2001:db8::7]");
-        assert_eq!(other, Some(Flow::udp(3, addr("[2001:db8::7]:5060"))), "by a port of that family");
-        assert_eq!(back("UDP 10.0.0.1;maddr=224.0.0.1"), Some(flow), "it leads nowhere");
+        assert_eq!(
+            other,
+            Some(Flow::udp(3, addr("[2001:db8::7]:5060"))),
+            "by the port of this address family"
+        );
+        assert_eq!(back("UDP 10.0.0.1;maddr=224.0.0.1"), Some(flow), "a multicast address is ignored");
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct NamedHost<'a> {
     pub(crate) by_dns: bool,
 }
 
-/// The target of a URI: its `maddr`, or else its host (RFC 3263 §4).
+/// The target of a URI: its `maddr` if it has one, otherwise its host (RFC 3263 §4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Target<'a> {
     Address(Peer),
@@ -52,8 +52,8 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Returns whether the target has the IP address of `source`. A name never counts, since its owner may change its
-    /// address at any time.
+    /// Returns whether the target has the IP address of `source`. The result for a name is always `false`, since its
+    /// owner may change its address at any time.
     pub(crate) fn is_at(&self, source: SocketAddr) -> bool {
         matches!(self, Self::Address(at) if at.address.ip().to_canonical() == source.ip().to_canonical())
     }
@@ -66,7 +66,7 @@ impl<'a> Target<'a> {
                     IpAddr::V4(ip) => ip.to_ipv6_mapped(),
                     IpAddr::V6(ip) => ip,
                 };
-                // In one write, since the hasher is slow with small ones.
+                // All bytes go in one write, since the hasher is slow with small writes.
                 let mut text = [0; 19];
                 text[0] = mark(transport);
                 text[1..17].copy_from_slice(&ip.octets());
@@ -86,7 +86,8 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Returns the transport of a URI (RFC 3263 §4.1). `None`: an unknown transport, or one that cannot be secured.
+/// Returns the transport of a URI (RFC 3263 §4.1). `None` for an unknown transport, or for a transport that cannot be
+/// secured.
 ///
 /// The transport that a URI names SHOULD be used, since a server that listens for TCP may not listen for UDP. The
 /// default is UDP, unless the DNS gives another transport ([`NamedHost::by_dns`]). SIPS means TLS, over TCP or over

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use wire::{Host, SipUri};
 
-/// Returns the identity of the node at this peer address, the same in every process that talks to it.
+/// Returns the identity of the node at this peer address. It is the same in every process that uses this node.
 pub fn node_id(peer: Peer) -> NodeId {
     let mut hasher = SipHasher13::new();
     hasher.write(peer.address.to_string().as_bytes());
@@ -24,7 +24,7 @@ pub fn node_id(peer: Peer) -> NodeId {
 pub struct AddressTable {
     /// Ports of this process.
     pub ports: Ports,
-    /// Host names of this process in lower case, with a port or for any port.
+    /// Host names of this process in lower case, each with its port; `None`: the name is valid for any port.
     pub names: Vec<(String, Option<u16>)>,
     /// Flows to the nodes, by slot.
     nodes: Vec<Flow>,
@@ -33,7 +33,7 @@ pub struct AddressTable {
 }
 
 impl AddressTable {
-    /// Creates a topology without nodes.
+    /// Creates a table without nodes.
     pub fn new(ports: Ports, names: Vec<(String, Option<u16>)>) -> Self {
         Self { ports, names, ..Self::default() }
     }
@@ -44,13 +44,13 @@ impl AddressTable {
         self.find_again(Slot(self.nodes.len() as u16 - 1));
     }
 
-    /// Removes a slot from the search by token and source address. Its sessions stay.
+    /// Removes a slot from the search by token and by source address. The sessions of the slot stay.
     pub fn forget(&mut self, slot: Slot) {
         self.by_peer.retain(|_, at| *at != slot);
         self.by_id.retain(|_, at| *at != slot);
     }
 
-    /// Lets the search by token and source address find this slot.
+    /// Adds a slot again to the search by token and by source address.
     pub fn find_again(&mut self, slot: Slot) {
         let peer = self.nodes[slot.index()].remote();
         self.by_peer.insert(peer, slot);
@@ -62,7 +62,7 @@ impl AddressTable {
         self.nodes[slot.index()]
     }
 
-    /// Returns all nodes by slot, with former members.
+    /// Returns all nodes by slot, including former members.
     pub fn nodes(&self) -> &[Flow] {
         &self.nodes
     }
@@ -82,8 +82,8 @@ impl AddressTable {
         self.by_peer.get(&peer).copied()
     }
 
-    /// Returns the node that messages to this peer reach. Long requests to a node over UDP go by TCP (RFC 3261
-    /// §18.1.1).
+    /// Returns the node that messages to this peer reach. This includes a node reached over UDP whose long requests go
+    /// by TCP (RFC 3261 §18.1.1).
     pub(crate) fn slot_toward(&self, peer: Peer) -> Option<Slot> {
         let known = self.slot_at(peer);
         if known.is_some() || peer.transport != Transport::Tcp {
@@ -92,7 +92,7 @@ impl AddressTable {
         self.slot_at(Peer::new(Transport::Udp, peer.address))
     }
 
-    /// Returns the configured flow of the node that a flow leads to over TCP in place of UDP; otherwise the flow
+    /// Returns the configured UDP flow of a node if `flow` leads to that node over TCP in its place; otherwise `flow`
     /// itself.
     pub(crate) fn known_as(&self, flow: Flow) -> Flow {
         if flow.transport != Transport::Tcp {
@@ -101,8 +101,8 @@ impl AddressTable {
         self.slot_toward(flow.remote()).map_or(flow, |slot| self.node(slot))
     }
 
-    /// Returns the node that sent the messages of this flow. A node that has opened the connection may use any port. It
-    /// is recognised by its IP address, if no other node has the same address and transport.
+    /// Returns the node that sent the messages of this flow. A node that has opened the connection may use any port.
+    /// Then it is recognised by its IP address, if no other node has the same IP address and transport.
     pub fn slot_of(&self, flow: Flow) -> Option<Slot> {
         let at = flow.remote();
         let known = self.slot_toward(at);
@@ -131,7 +131,7 @@ impl AddressTable {
         })
     }
 
-    /// Returns whether a host names this proxy, with any port.
+    /// Returns whether a host names this proxy, whatever the port.
     pub(crate) fn is_our_host(&self, host: Host<'_>) -> bool {
         match host {
             Host::Name(name) => self.names.iter().any(|(ours, _)| name.eq_ignore_ascii_case(ours.as_bytes())),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_opened_its_connection_is_known_by_its_address() {
+    fn a_node_that_opened_the_connection_is_recognised_by_its_address() {
         let mut topology = AddressTable::default();
         let nodes = [
             way(Transport::Tcp, "192.0.2.1:5060"),
@@ -177,8 +177,16 @@ mod tests {
         let from =
             |transport, address, connection| topology.slot_of(Flow { connection, ..way(transport, address) });
         assert_eq!(from(Transport::Tcp, "192.0.2.1:40001", connection), Some(Slot(0)));
-        assert_eq!(from(Transport::Tcp, "192.0.2.2:5080", connection), Some(Slot(2)), "a connection of ours");
-        assert_eq!(from(Transport::Tcp, "192.0.2.2:40001", connection), None, "either may have opened it");
+        assert_eq!(
+            from(Transport::Tcp, "192.0.2.2:5080", connection),
+            Some(Slot(2)),
+            "this process opened the connection"
+        );
+        assert_eq!(
+            from(Transport::Tcp, "192.0.2.2:40001", connection),
+            None,
+            "either of two nodes may have opened it"
+        );
         assert_eq!(from(Transport::Tls, "192.0.2.1:40001", connection), None);
         assert_eq!(from(Transport::Udp, "192.0.2.1:40001", None), None);
     }

@@ -1,7 +1,7 @@
 //! The Via parameters of overload control between neighbours (RFC 7339, RFC 7415).
 //!
-//! They are exchanged only with configured neighbours and never passed on. The feedback of a neighbour behind is
-//! removed from its response together with this proxy's Via.
+//! They are exchanged only with configured neighbours and never passed on. Feedback from the next hop is in this
+//! proxy's Via, so it is removed from the response together with this Via.
 
 use super::neighbours::{BELIEVED, Known, NeighbourReport, class_in_dialog, class_of, scaled};
 use super::overload::Overload;
@@ -10,18 +10,18 @@ use overload::hop::Feedback;
 use overload::{MessageClass, UpstreamFeedback};
 use wire::{Message, Method, OVERLOAD_OFFER, OverloadEdit, OverloadParams, edit_overload};
 
-/// Maximum bytes that feedback adds to a response: for loss, with the longest number.
-const TOLD_MAX: usize = 80;
+/// Maximum bytes that feedback adds to a response: with the algorithm `loss` and the longest number.
+const FEEDBACK_BYTES_MAX: usize = 80;
 
 impl Overload {
-    /// Appends to this proxy's Via for this hop that this proxy follows feedback (RFC 7339 §4.1).
+    /// Appends the offer to follow feedback (RFC 7339 §4.1) to this proxy's Via, if `hop` is a neighbour.
     pub(crate) fn offer(&self, hop: Flow, via: &mut Vec<u8>) {
         if self.with(hop).is_some() {
             via.extend_from_slice(OVERLOAD_OFFER);
         }
     }
 
-    /// Returns whether a request may go to this hop. The neighbour's limit counts the request, and may refuse it.
+    /// Returns whether a request may go to this hop. The request counts for the neighbour's limit, which may refuse it.
     pub(crate) fn may_go(&mut self, now: Instant, class: MessageClass, hop: Flow) -> bool {
         if self.with(hop).is_none() {
             return true;
@@ -39,7 +39,7 @@ impl Overload {
         self.feedback.is_some()
     }
 
-    /// Records that a next hop has left a request without any response (RFC 7339 §5.9).
+    /// Records that a next hop has sent no response to a request (RFC 7339 §5.9).
     pub(crate) fn silent(&mut self, now: Instant, hop: Flow) {
         if self.with(hop).is_some() {
             self.guard.on_silence(now, hop.remote());
@@ -50,23 +50,23 @@ impl Overload {
     /// the neighbour does not answer the offer.
     pub(crate) fn heard(&mut self, now: Instant, response: &Message<'_>, flow: Flow) -> bool {
         let Some(neighbours) = self.with(flow) else { return false };
-        let told = OverloadParams::of(response.top_via(), response.bytes()).feedback();
+        let received = OverloadParams::of(response.top_via(), response.bytes()).feedback();
         let sequence = neighbours.sequence(now);
-        // The limit is for the process; each shard keeps to its part.
+        // The limit is for the whole process; each shard applies it to its part of the requests.
         let part = f64::from(neighbours.shards).recip();
-        let notice = |told| {
-            let asked = Feedback::of_via(&told, sequence);
+        let notice = |feedback| {
+            let asked = Feedback::of_via(&feedback, sequence);
             UpstreamFeedback::Hop(Feedback { limit: asked.limit.map(|limit| scaled(limit, part)), ..asked })
         };
         let known = self.feedback.as_mut().and_then(|feedback| feedback.known(flow.remote()));
         let is_believed = known.as_ref().is_some_and(|known| known.answered >= BELIEVED);
-        let is_deaf = known.is_some_and(|known| known.note(told.is_some()));
-        let notice = told.filter(|_| is_believed).map(notice);
+        let ignores_offer = known.is_some_and(|known| known.note(received.is_some()));
+        let notice = received.filter(|_| is_believed).map(notice);
         self.guard.on_answer(now, flow.remote(), notice.as_ref());
-        is_deaf
+        ignores_offer
     }
 
-    /// Records a request from this flow that was handled and not refused by the law.
+    /// Records a request from this flow that this proxy handled and the law did not refuse.
     pub(crate) fn handled(&mut self, now: Instant, flow: Flow, message: &Message<'_>) {
         if self.feedback.is_none() {
             return;
@@ -90,19 +90,19 @@ impl Overload {
         let neighbours = self.with(to);
         edit_overload(out, start, |offered| {
             let algorithm = neighbours.and_then(|neighbours| offered.common(&[neighbours.algorithm]));
-            let told = algorithm.zip(self.guard.feedback()).and_then(|(algorithm, asked)| {
-                // A shard asks for its part of the neighbour's traffic. All parts are equal.
+            let feedback = algorithm.zip(self.guard.feedback()).and_then(|(algorithm, asked)| {
+                // The law limits this shard's part of the neighbour's traffic. All parts are equal.
                 let limit = asked.limit.map(|limit| scaled(limit, f64::from(feedback.shards)));
                 let sequence = feedback.epoch + asked.sequence;
                 Feedback { limit, sequence, ..asked }.to_via(algorithm)
             });
-            told.map_or(OverloadEdit::Withdraw, OverloadEdit::Set)
+            feedback.map_or(OverloadEdit::Withdraw, OverloadEdit::Set)
         });
     }
 
     /// Returns the maximum bytes that feedback adds to a response to `to`.
     pub(crate) fn room(&self, to: Flow) -> usize {
-        self.with(to).map_or(0, |_| TOLD_MAX)
+        self.with(to).map_or(0, |_| FEEDBACK_BYTES_MAX)
     }
 
     /// Returns the report on each neighbour.

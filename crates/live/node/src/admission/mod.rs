@@ -7,7 +7,7 @@ mod overload;
 mod ticket;
 
 use crate::outcome::rejection::{Rejection, refuse};
-use crate::seen::{Became, COPIES_LAST, Earlier};
+use crate::seen::{COPIES_LAST, Earlier, RequestResult};
 use crate::token::Tokens;
 use crate::token::dialog::VerifiedToken;
 use balance::{Balancer, RequestFacts};
@@ -24,7 +24,8 @@ pub(crate) use ticket::Ticket;
 pub use ticket::TicketCounts;
 use wire::{Message, Method};
 
-/// Rates of sources, overload control, and the tickets of a shard.
+/// Rates of sources, overload control, and the tickets of a shard. A [`Ticket`] is the permission to forward a request,
+/// counted until the outcome of the request is known.
 pub(crate) struct Admission {
     rates: RateLimits,
     retries: Retries,
@@ -45,8 +46,9 @@ impl Admission {
         self.rates.configure(rates);
     }
 
-    /// Sets, after a reload, whether requests are remembered. They are if copies do not count for `[access.rate]`, or
-    /// if a pool has a queue (`has_queues`). Otherwise the session store tells which requests are new.
+    /// Sets, after a reload, whether requests are remembered. They are remembered if copies do not count for
+    /// `[access.rate]`, or if a pool has a queue (`has_queues`). Otherwise the session store shows which requests are
+    /// new.
     pub(crate) fn set_charging(&mut self, now: Instant, has_queues: bool) {
         let is_on = self.rates.spares_copies() || has_queues;
         self.retries.remember(is_on.then_some(now));
@@ -78,9 +80,9 @@ impl Admission {
             return if is_known { Novelty::Copy } else { Novelty::New };
         };
         match earlier.filter(|earlier| earlier.is_free(now)).map(|earlier| &earlier.became) {
-            Some(Became::Forwarded(_)) => return Novelty::Copy,
-            Some(Became::Dropped) => return Novelty::CopyOfDropped,
-            Some(Became::Refused(_)) | None => {}
+            Some(RequestResult::Forwarded(_)) => return Novelty::Copy,
+            Some(RequestResult::Dropped) => return Novelty::CopyOfDropped,
+            Some(RequestResult::Refused(_)) | None => {}
         }
         if let Some(by) = self.retries.followed(&RetryKey::new(tokens, message, request)) {
             return Novelty::Retry(by);
@@ -91,8 +93,8 @@ impl Admission {
         if session.is_some_and(|session| session.created < since) { Novelty::Copy } else { Novelty::New }
     }
 
-    /// Charges the source for a new request, before any work on it. Overload control comes after, so that one source
-    /// cannot make it refuse the requests of others.
+    /// Charges the source for a new request, before any work on it. Overload control comes afterwards, so that one
+    /// source cannot make it refuse the requests of other sources.
     pub(crate) fn charge(&mut self, now: Instant, source: IpAddr, novelty: Novelty) -> Result<(), Rejection> {
         if novelty == Novelty::New { self.rates.pass(now, source).map_err(refuse) } else { Ok(()) }
     }
@@ -111,7 +113,7 @@ impl Admission {
         self.tickets.give(novelty)
     }
 
-    /// Returns the ticket of a request whose token proves its dialog, which was admitted before.
+    /// Returns the ticket of a request whose token proves its dialog. The dialog was admitted before.
     pub(crate) fn admit_proven(&mut self, _: &VerifiedToken) -> Ticket {
         self.tickets.give(Novelty::Part)
     }

@@ -9,15 +9,15 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use wire::{Method, OverloadAlgorithm};
 
-/// Refusal of a request that the limit of its next hop excludes (RFC 7339 §5.10: without Retry-After).
+/// Refusal of a request that exceeds the limit of its next hop (RFC 7339 §5.10: without Retry-After).
 pub(crate) const NEXT_HOP_OVERLOADED: Refused = refused(503, "Next Hop Overloaded");
 
-/// Responses without an answer to the offer after which a neighbour is reported as not answering.
+/// Number of responses without an answer to the offer, after which a neighbour is reported as not answering.
 const UNANSWERED: u64 = 100;
 
-/// Responses in a row with an answer to the offer after which a neighbour's feedback is used. A neighbour that answers
-/// does so in each response (RFC 7339 §4.2). If a neighbour only copies the Via, a callee behind it may write an answer
-/// there, but responses of other callees have none.
+/// Number of successive responses with an answer to the offer, after which a neighbour's feedback is used. A neighbour
+/// that supports feedback answers the offer in each response (RFC 7339 §4.2). If a neighbour only copies the Via, one
+/// callee behind it may write an answer there, but responses of other callees have none.
 pub(super) const BELIEVED: u64 = 8;
 
 /// Overload control with one neighbour, as a shard sees it.
@@ -25,25 +25,26 @@ pub(super) const BELIEVED: u64 = 8;
 pub struct NeighbourReport {
     /// Address of the neighbour.
     pub address: SocketAddr,
-    /// The limit that the neighbour has asked the process for and that still holds: a share of the requests, or a rate
-    /// per second.
+    /// The limit that the neighbour has asked this process to apply, if it is still valid: a share of the requests, or
+    /// a rate per second.
     pub limit: Option<ClientLimit>,
-    /// Whether the neighbour leaves requests unanswered, so that only one at a time is sent.
+    /// Whether the neighbour leaves requests unanswered, so that only one request at a time is sent to it.
     pub is_silent: bool,
     /// Whether the neighbour has ever answered the offer.
     pub answers: bool,
     /// Responses since the last answer to the offer.
     pub unanswered: u64,
-    /// Requests to the neighbour that its limit was asked about.
+    /// Requests to the neighbour that were checked against its limit.
     pub offered: u64,
-    /// Requests that its limit refused: another server got them, or the caller got a 503.
+    /// Requests that its limit refused. Each of them went to another server, or its caller got a 503.
     pub refused: u64,
     /// Requests from the neighbour that offered to follow feedback.
     pub received: u64,
 }
 
 impl NeighbourReport {
-    /// Adds the report of another shard of the process. Each shard learns limits by itself; the first limit is shown.
+    /// Adds the report of another shard of the process. Each shard learns limits by itself; the merged report shows the
+    /// first limit.
     pub fn merge(&mut self, other: &Self) {
         self.limit = self.limit.or(other.limit);
         self.is_silent |= other.is_silent;
@@ -54,7 +55,7 @@ impl NeighbourReport {
         self.received += other.received;
     }
 
-    /// Returns whether the neighbour had occasion to answer the offer, and never did.
+    /// Returns whether the neighbour has sent many responses and never answered the offer.
     pub fn ignores_offer(&self) -> bool {
         !self.answers && self.unanswered >= UNANSWERED
     }
@@ -89,10 +90,10 @@ impl Known {
 /// Feedback of a shard with its neighbours.
 #[derive(Debug)]
 pub(super) struct Neighbours {
-    /// The algorithm that is used with neighbours that offer it.
+    /// The feedback algorithm, used with the neighbours that offer it.
     pub(super) algorithm: OverloadAlgorithm,
-    /// Whether the local law exempts senders that follow feedback. They receive its acceptance probability, so their
-    /// requests would be refused twice (Overload paper, VII-A).
+    /// Whether the local law exempts senders that follow feedback. The feedback is the acceptance probability of this
+    /// law, so their requests would otherwise be refused twice (Overload paper, VII-A).
     pub(super) spares: bool,
     /// Number of shards that share the traffic of a neighbour.
     pub(super) shards: u32,
@@ -105,7 +106,8 @@ pub(super) struct Neighbours {
 const SEQUENCE_UNIT: Duration = Duration::from_micros(10);
 
 impl Neighbours {
-    /// Creates the state for a shard with these laws; `None` without feedback that has a name on the wire.
+    /// Creates the state for a shard with these laws. `None` if the laws have no feedback, or only a kind without a
+    /// name in RFC 7339 and RFC 7415.
     pub(super) fn of(laws: &overload::OverloadSettings, shards: usize, epoch_unix: u64) -> Option<Self> {
         let algorithm = match laws.feedback {
             FeedbackLaw::Hop(ReceiverLaw::Loss(_)) => OverloadAlgorithm::Loss,
@@ -137,7 +139,7 @@ impl Neighbours {
     }
 }
 
-/// Returns a limit for `by` times the traffic. A fraction stays the same.
+/// Returns a limit for `by` times the traffic. Only a rate changes: a fraction stays the same.
 pub(super) fn scaled(limit: ClientLimit, by: f64) -> ClientLimit {
     match limit {
         ClientLimit::Rate(rate) => ClientLimit::Rate(rate * by),

@@ -1,5 +1,5 @@
-//! Whether a request is new. A source is charged once for a new request, and not for retransmissions or for the same
-//! request repeated with credentials.
+//! Decides whether a request is new. A source is charged once for a new request. It is not charged for retransmissions,
+//! or if it repeats the request with credentials.
 
 use crate::token::Tokens;
 use balance::{CallKey, RequestFacts};
@@ -10,7 +10,7 @@ use wire::{Message, Method};
 /// The relation of a request to earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Novelty {
-    /// It belongs to a dialog or to another request.
+    /// A request that belongs to a dialog or to another request.
     Part,
     /// A retransmission of a request that was charged and forwarded, and has no final response.
     Copy,
@@ -33,15 +33,15 @@ pub(crate) enum Challenger {
 }
 
 impl Novelty {
-    /// Returns whether no server has received the request yet, so that it may wait in a queue. A retry that a server
-    /// asked for goes to that server.
+    /// Returns whether no server has received the request yet, so that it may wait in a queue. If a server asked for a
+    /// retry, the retry goes to that server.
     pub(crate) fn is_unserved(self) -> bool {
         matches!(self, Self::New | Self::CopyOfDropped | Self::Retry(Challenger::Here))
     }
 }
 
-/// The key that a retry shares with the challenged request, hashed with a secret. Another Request-URI gives another
-/// key, since it is another transaction at the next hop.
+/// The key that a retry shares with the challenged request, hashed with a secret. A request with another Request-URI
+/// has another key, since it is another transaction at the next hop.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RetryKey {
     /// Hash of method and Request-URI.
@@ -61,37 +61,37 @@ impl RetryKey {
     }
 }
 
-/// Returns the key of a call: a Call-ID and the tag of its caller. Only for INVITE does the tag count, since some
-/// clients change it before they repeat a REGISTER with credentials.
+/// Returns the key of a call, from the Call-ID and, for INVITE, the tag of the caller. For other methods the tag is
+/// left out, since some clients change it before they repeat a REGISTER with credentials.
 fn call(key: CallKey, method: Method, from: u64) -> CallKey {
-    key.begun_by(if method == Method::Invite { from } else { 0 })
+    key.with_initiator(if method == Method::Invite { from } else { 0 })
 }
 
-/// Requests that may follow a charged one: one with credentials for this proxy, and one that also has credentials for
-/// the server behind it. If that server also answers 422 (RFC 4028 §7.3), the third one is charged.
+/// Number of free requests after a charged request: one with credentials for this proxy, and one that also has
+/// credentials for the server behind it. If that server also answers 422 (RFC 4028 §7.3), the third request is charged.
 const FOLLOWERS: u8 = 2;
 
-/// Calls in each of a shard's two generations: as many as come in 32 s at 2,000 a second.
+/// Number of calls in each of a shard's two generations: as many as come in 32 s at 2,000 calls a second.
 const GENERATION: usize = 65_536;
 
-/// The last request of a call that was new or followed.
+/// The last request of a call that was new, or followed a charged request.
 #[derive(Clone, Copy, Debug)]
 struct Last {
     cseq: u32,
     /// Hash of method and Request-URI, as in [`RetryKey`].
     asks: u64,
-    /// How many more requests may follow.
+    /// Number of further free requests.
     followers: u8,
     /// The element that last challenged the request.
     asked_by: Option<Challenger>,
 }
 
-/// Recent requests that retries may follow, in bounded memory. A retry of a forgotten request is charged, so no sender
+/// Recent requests that retries may follow, in bounded memory. The retry of an evicted request is charged, so no sender
 /// gains by evicting entries.
 #[derive(Debug)]
 pub(super) struct Retries {
     calls: Recent<CallKey, Last>,
-    /// Since when requests are remembered; `None`: they are not.
+    /// Time since when requests are remembered; `None` if they are not.
     since: Option<Instant>,
 }
 
@@ -102,18 +102,20 @@ impl Default for Retries {
 }
 
 impl Retries {
-    /// Remembers requests from `from` on, or from earlier if they already are; `None`: stops.
+    /// Remembers requests as of the time `from`; if they are remembered already, changes nothing. With `None`, stops to
+    /// remember requests.
     pub(super) fn remember(&mut self, from: Option<Instant>) {
         self.since = from.map(|from| self.since.unwrap_or(from));
     }
 
-    /// Returns since when requests are remembered; `None`: they are not.
+    /// Returns the time since when requests are remembered; `None` if they are not.
     pub(super) fn since(&self) -> Option<Instant> {
         self.since
     }
 
-    /// Returns the element whose challenge or 422 this request follows: it is the same request with credentials, or
-    /// with a longer session (RFC 3261 §22.2, RFC 4028 §7.3). A different request would otherwise escape its charge.
+    /// Returns the element whose challenge or 422 this request follows. The request must be the challenged one, now
+    /// with credentials or a longer session (RFC 3261 §22.2, RFC 4028 §7.3). Otherwise a different request would escape
+    /// its charge.
     pub(super) fn followed(&self, key: &RetryKey) -> Option<Challenger> {
         let last = self.calls.get(&key.call)?;
         let is_same = key.asks == last.asks && key.cseq > last.cseq;

@@ -15,21 +15,22 @@ use wire::{Message, Method, OverloadParams};
 /// Settings of overload control.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OverloadControl {
-    /// The laws.
+    /// Laws of overload control.
     pub laws: OverloadSettings,
-    /// Networks of neighbours: their Resource-Priority counts (RFC 4412 §9), and feedback is exchanged only with them.
+    /// Networks of neighbours. Only their Resource-Priority is honoured (RFC 4412 §9), and feedback is exchanged only
+    /// with them.
     pub neighbours: Box<[Network]>,
 }
 
 impl Default for OverloadControl {
-    /// Returns control by waiting time, with priority for requests that finish calls, and without neighbours.
+    /// Returns overload control by waiting time, with priority for requests that finish calls, and without neighbours.
     fn default() -> Self {
         Self { laws: OverloadSettings::by_wait(), neighbours: Box::default() }
     }
 }
 
 impl OverloadControl {
-    /// Returns the reason if a setting is known to lose calls above capacity.
+    /// If a setting is known to make calls fail at loads above capacity, returns the reason.
     pub fn collapses(&self) -> Option<&'static str> {
         match self.laws.local {
             LocalLaw::None => Some(
@@ -37,7 +38,7 @@ impl OverloadControl {
                  remove it (docs/overload.md)",
             ),
             LocalLaw::RetryAfter(_) => Some(
-                "overload.retry_after: neighbours go away and come back all at once; remove it \
+                "overload.retry_after: all neighbours stop and then return at the same time; remove it \
                  (docs/overload.md)",
             ),
             _ => None,
@@ -45,7 +46,7 @@ impl OverloadControl {
     }
 }
 
-/// Counts of new requests that reached the law of a shard, and of those that it refused.
+/// Number of new requests that reached the law of a shard, and number of those requests that the law refused.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct OverloadCounts {
     /// All new requests.
@@ -64,7 +65,7 @@ impl core::ops::AddAssign for OverloadCounts {
 /// Present state of the overload control of a shard.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct OverloadReport {
-    /// The law.
+    /// Name of the law.
     pub law: &'static str,
     /// Share of new requests accepted now, 0 to 1.
     pub acceptance: f64,
@@ -79,7 +80,7 @@ pub struct OverloadReport {
 }
 
 impl OverloadReport {
-    /// Adds the counts of another shard, and takes the longer wait and the lower acceptance.
+    /// Adds the counts of another shard. Of the waits it keeps the longer one, of the acceptances the lower one.
     pub fn merge(&mut self, other: &Self) {
         self.usual += other.usual;
         self.priority += other.priority;
@@ -93,10 +94,10 @@ pub(crate) struct Overload {
     control: OverloadControl,
     pub(super) guard: Guard<Peer>,
     turn: TurnControl,
-    /// Feedback with neighbours, if there is any.
+    /// State of the feedback with neighbours, if there is any.
     pub(super) feedback: Option<Box<Neighbours>>,
     rng: Rng,
-    /// Total busy time of the thread when the laws started. `None`: not reported yet.
+    /// Total busy time of the thread when the laws started; `None` if it was not reported yet.
     busy_before: Option<Duration>,
     usual: OverloadCounts,
     priority: OverloadCounts,
@@ -107,11 +108,12 @@ pub(crate) struct Overload {
 
 pub(crate) struct OverloadRefusal {
     pub(crate) rejection: Rejection,
-    /// Whether the local law refused the request, and not the share of its origin.
+    /// Whether the local law refused the request. Otherwise the request exceeded the share that is accepted from its
+    /// sender.
     pub(crate) is_by_law: bool,
 }
 
-/// Length of the recent counts, which cover at most twice this time.
+/// Period of the recent counts. They cover at most two periods.
 const RECENT: Duration = Duration::from_secs(5);
 
 /// Estimated work of one message, until it is measured.
@@ -154,9 +156,9 @@ impl Overload {
         self.control = control.clone();
     }
 
-    /// Records the waiting time of the next requests of this class in the sockets and queue of the thread, and the
-    /// number of requests still waiting. Requests with priority come first and probes last, so their waits say nothing
-    /// about other requests.
+    /// Records how long the next requests of this class have waited in the sockets and the queue of the thread. `queue`
+    /// is the number of requests that still wait. Requests with priority come first and probes last, so their waits say
+    /// nothing about other requests.
     pub(crate) fn waited(&mut self, now: Instant, waited: Duration, queue: usize, class: MessageClass) {
         self.turn.on_waited(&mut self.guard, now, waited, class);
         self.guard.on_queue(queue);
@@ -167,12 +169,12 @@ impl Overload {
         self.guard.tick(now, busy.saturating_sub(before));
     }
 
-    /// Returns the waiting time from which on a new request is late.
+    /// Returns the waiting time from which on a new request counts as late.
     pub(crate) fn late(&self) -> Duration {
         self.control.laws.late()
     }
 
-    /// Returns whether the Resource-Priority of this sender counts.
+    /// Returns whether the Resource-Priority of this sender is honoured.
     pub(crate) fn may_have_priority(&self, ip: IpAddr, is_member: bool) -> bool {
         is_member || self.is_neighbour(ip)
     }
@@ -250,7 +252,7 @@ impl Overload {
         })
     }
 
-    /// Returns whether the local law exempts a request, since its sender refuses requests in place of this proxy.
+    /// Returns whether the local law exempts a request, since the sender applies this proxy's feedback itself.
     fn is_spared(&self, flow: Flow, message: &Message<'_>) -> bool {
         self.feedback.as_ref().is_some_and(|feedback| feedback.spares)
             && self.keeps_to_feedback(flow, message)

@@ -13,8 +13,9 @@ enum Ending {
     Lost,
 }
 
-/// The gate's permission to forward a request. Like a lease it is not `Clone`, and it ends once, since ending it
-/// consumes it. Tickets of new requests are counted; a counted ticket that is dropped instead counts as lost.
+/// The gate's permission to forward a request. It is not `Clone`, and it ends only once, since the methods that end it
+/// consume it. Tickets of new requests are counted. A counted ticket that is dropped without such a method counts as
+/// lost.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     novelty: Novelty,
@@ -46,8 +47,8 @@ impl Ticket {
         self.end(Ending::Refused);
     }
 
-    /// Ends the ticket of a request that went on without a transaction. Only the lease of its session, if it has one,
-    /// waits for the response.
+    /// Ends the ticket of a request that was forwarded without a transaction. After that only the lease of its session,
+    /// if it has one, waits for the response.
     pub(crate) fn pass(self) {
         self.end(Ending::Passed);
     }
@@ -73,7 +74,8 @@ pub struct TicketCounts {
 }
 
 impl TicketCounts {
-    /// Creates a ticket. It is counted if its request is new, and no ticket of its first copy was counted.
+    /// Creates a ticket. It is counted unless the request is a copy of a forwarded request, or belongs to a dialog or
+    /// another request.
     pub(super) fn give(&mut self, novelty: Novelty) -> Ticket {
         let counts = matches!(novelty, Novelty::New | Novelty::CopyOfDropped | Novelty::Retry(_));
         self.given += u64::from(counts);
@@ -100,7 +102,7 @@ impl TicketCounts {
         self.of(Ending::Refused)
     }
 
-    /// Returns the number of requests that went on without a transaction.
+    /// Returns the number of requests that were forwarded without a transaction.
     pub fn passed(&self) -> u64 {
         self.of(Ending::Passed)
     }
@@ -126,7 +128,7 @@ mod tests {
         let tickets: Vec<_> = (0..5).map(|_| counts.give(Novelty::New)).collect();
         assert_eq!((counts.given(), counts.open()), (5, 5));
         let mut tickets = tickets.into_iter();
-        let mut next = || tickets.next().expect("there are five");
+        let mut next = || tickets.next().expect("there are five tickets");
         next().settle();
         next().refuse();
         next().pass();
@@ -136,7 +138,7 @@ mod tests {
         assert_eq!(
             (counts.given(), counts.settled(), counts.open()),
             (5, 1, 1),
-            "a copy counts with the first one"
+            "a copy counts with its first copy"
         );
     }
 }

@@ -1,5 +1,5 @@
-//! The edge proxy between clients and a registrar behind it (RFC 5626 §5). A request whose Route names the connection
-//! of a client, as the Path of its REGISTER did, is sent over that connection.
+//! The edge proxy between clients and a registrar behind it (RFC 5626 §5). A Route may name the connection of a client,
+//! as the Path of the client's REGISTER did. Such a request is sent over that connection.
 
 use crate::address::client_flow::ClientFlow;
 use crate::message::validate::check_extensions;
@@ -17,8 +17,8 @@ pub(crate) struct FlowHop {
     pub(crate) routing: u32,
 }
 
-/// §5.3: returns the next hop of a request whose Route names a client's connection. `None`: it names none or the
-/// sender's own, or begins no transaction, so it goes on like any other request.
+/// §5.3: returns the next hop of a request whose Route names a client's connection. `None` if the Route names no
+/// connection or the sender's own, or if the request begins no transaction. Such a request is handled like any other.
 pub(crate) fn plan_by_flow(site: &Site, arrival: &Arrival<'_>) -> Result<Option<FlowHop>, Rejection> {
     let Some(token) = arrival.route.flow else { return Ok(None) };
     // §5.3.1: a token that was tampered with SHOULD get 403.
@@ -28,7 +28,7 @@ pub(crate) fn plan_by_flow(site: &Site, arrival: &Arrival<'_>) -> Result<Option<
     if is_its_own || !arrival.begins_transaction() {
         return Ok(None);
     }
-    // Otherwise others could use the Path to call the client without routing rules and authentication.
+    // Otherwise any sender could use the Path to call the client without routing rules and authentication.
     site.topology.slot_of(arrival.flow).ok_or(forbidden)?;
     let hop = client.way(&site.topology.ports, port).ok_or(refused(430, "Flow Failed"))?;
     arrival.check_hop(hop)?;

@@ -19,13 +19,13 @@ use wire::{Method, SipUri};
 
 /// The destination of a request, with everything that forwarding needs.
 pub(crate) struct Destination<'m> {
-    /// The request in the balancer's terms, with its pool and the member of its dialog.
+    /// The request as the balancer needs it, with its pool and the member of its dialog.
     pub(crate) request: RequestFacts<'m>,
     /// Index of the rule of the request.
     pub(crate) rule: Option<usize>,
     /// Hash of the routing decision for this proxy's Via (RFC 5393 §4.2).
     pub(crate) routing: u32,
-    /// The new remote target of the sender, needed after the node has left the pool.
+    /// The new remote target of the sender. It is needed if the node leaves the pool during the dialog.
     pub(crate) refreshed: Option<TargetRefresh>,
     /// Whether the sender has registered from its source address over UDP, known after a store has answered.
     pub(crate) is_registered: bool,
@@ -43,13 +43,14 @@ pub(crate) enum To {
     Address(Flow),
     /// A next hop, or a member that gets the request with a transaction, chosen by the policy.
     Onward,
-    /// The next hop of its first copy or of its INVITE, from before a change of its pool.
+    /// The next hop to which its first copy or its INVITE went before a change of its pool.
     Followed(Slot),
     /// A member, without a transaction: the member of its dialog or session, or one chosen by the policy.
     Member,
-    /// The target of the Route or Request-URI of a member's request that leaves the pool, or the reason why it cannot.
+    /// For a member's request that leaves the pool: the target of its Route or Request-URI, or the reason why it cannot
+    /// go there.
     Outside(Result<Flow, Rejection>),
-    /// None: the request has a To tag, and nothing proves its dialog.
+    /// No receiver: the request has a To tag, and nothing proves its dialog.
     Orphan,
 }
 
@@ -65,7 +66,7 @@ impl To {
 enum DialogContext {
     /// No dialog: the request is new.
     New,
-    /// A dialog, proved by its token or its sender, a member. Or the INVITE that an ACK or CANCEL belongs to.
+    /// A dialog, proved by the token or by the sender, which is a member. Also the INVITE of an ACK or CANCEL.
     Dialog,
     /// A call of the session table, with this member.
     Session(Slot),
@@ -73,7 +74,7 @@ enum DialogContext {
     Orphan,
 }
 
-/// Returns the destination of a request. Changes only counters, but may start the look-up of a host name.
+/// Returns the destination of a request. Has no effects except on counters, and may start the look-up of a host name.
 pub(crate) fn destination<'m>(
     step: &mut Step<'_>,
     arrival: &Arrival<'m>,
@@ -89,7 +90,7 @@ pub(crate) fn destination<'m>(
     let rule = if has_rule { rule_of(step, arrival)? } else { None };
     let pool = rule.and_then(|rule| step.site.routes.pools(rule)?.first(arrival.call.0)).map(PoolId);
     let is_located = rule.is_some_and(|rule| step.site.routes.is_located(rule));
-    // A member is handled like any caller if a rule leads its calls to a pool or a user.
+    // A member is handled like any caller if a rule sends its calls to a pool or a user.
     let sender = arrival.member.filter(|_| pool.is_none() && !is_located && !is_for_registrar);
     request.direction = direction_of(step, arrival, sender)?;
     let leaves = request.direction == Direction::FromPool;
@@ -142,8 +143,8 @@ pub(crate) fn destination<'m>(
     Ok(Destination { request, rule, routing, refreshed, is_registered: false, to })
 }
 
-/// Checks that a SIPS request reaches only hops over TLS (RFC 5630 §5.3). It may be tried with each member of the pools
-/// of its rule.
+/// Checks that a SIPS request reaches only hops over TLS (RFC 5630 §5.3). Every member of the pools of its rule is
+/// checked, since any of them may get the request.
 fn check_sips(
     step: &Step<'_>,
     arrival: &Arrival<'_>,
@@ -153,7 +154,7 @@ fn check_sips(
 ) -> Result<(), Refused> {
     let hop = |slot: Slot| step.site.topology.node(slot);
     match to {
-        // The flow to the outside has been checked, and each contact is checked on its own.
+        // The flow to the outside has been checked before, and each contact is checked later.
         To::Registrar | To::Contacts | To::Address(_) | To::Orphan | To::Outside(_) => Ok(()),
         To::Followed(slot) => arrival.check_hop(hop(slot)),
         To::Member | To::Onward => {
@@ -169,7 +170,7 @@ fn check_sips(
     }
 }
 
-/// Returns the next hop that a request without a token, or its INVITE, went to before its pool changed.
+/// Returns the next hop to which a request without a token, or its INVITE, went before its pool changed.
 fn followed(step: &Step<'_>, arrival: &Arrival<'_>, request: &RequestFacts<'_>) -> Option<Slot> {
     let may_be = request.pinned.is_none() && (!request.in_dialog || request.method == Method::Ack);
     arrival.hop().filter(|_| may_be)?.member(step.balancer)
@@ -181,7 +182,8 @@ fn mark_of(step: &Step<'_>, arrival: &Arrival<'_>, direction: Direction, routing
     step.site.tokens.mark(&transaction, direction, routing)
 }
 
-/// Returns the pool of a request without a rule: the pool of its dialog's or session's member, or else the first pool.
+/// Returns the pool of a request without a rule: the pool of the member of its dialog or session. If there is no such
+/// member, it is the first pool.
 fn pool_of_dialog(step: &Step<'_>, context: DialogContext, request: &RequestFacts<'_>) -> PoolId {
     let of_session = if let DialogContext::Session(slot) = context { Some(slot) } else { None };
     request.pinned.or(of_session).map_or(step.pools.first(), |slot| step.pools.of(slot))
@@ -193,7 +195,7 @@ fn has_left(step: &Step<'_>, arrival: &Arrival<'_>) -> bool {
 }
 
 /// Returns the dialog context of a request. A To tag alone proves nothing, since any sender can invent one. Without
-/// proof, a request counts as new if there are only next hops; otherwise it goes nowhere.
+/// proof, a request counts as new if there are only next hops; otherwise it has no destination.
 fn context_of(step: &Step<'_>, arrival: &Arrival<'_>, request: &mut RequestFacts<'_>) -> DialogContext {
     if !request.in_dialog {
         return DialogContext::New;
@@ -203,14 +205,14 @@ fn context_of(step: &Step<'_>, arrival: &Arrival<'_>, request: &mut RequestFacts
     if arrival.member.is_some() || (!is_of_unknown && is_led) {
         return DialogContext::Dialog;
     }
-    // If the token names a removed node, a session in the table is another branch of the call, at a node that does not
-    // know this dialog.
+    // If the token names a removed node, a session in the table belongs to another branch of the call. The node of that
+    // branch does not know this dialog.
     if let Some(session) = step.balancer.session_of(request).filter(|_| !is_of_unknown) {
         return DialogContext::Session(session.slot);
     }
-    // A CANCEL begins nothing, and another element may know its INVITE (RFC 3261 §16.10).
+    // A CANCEL begins no transaction here, and another element may know its INVITE (RFC 3261 §16.10).
     let may_be_known = request.method == Method::Cancel && !is_of_unknown;
-    // If users have to authenticate, an invented To tag must not replace the password.
+    // If users have to authenticate, a request with an invented To tag must not pass without a password.
     let is_balanced = step.site.settings.forwards_orphans && step.site.realm.is_none();
     if may_be_known || is_balanced {
         request.in_dialog = false;
@@ -219,7 +221,7 @@ fn context_of(step: &Step<'_>, arrival: &Arrival<'_>, request: &mut RequestFacts
     DialogContext::Orphan
 }
 
-/// Returns the rule of a request that no dialog directs, if there are rules. A member's request may have none.
+/// Returns the rule of a request that no dialog directs, if there are rules. A member's request need not have a rule.
 pub(crate) fn rule_of(step: &Step<'_>, arrival: &Arrival<'_>) -> Result<Option<usize>, Rejection> {
     let Arrival { flow, message, route, .. } = arrival;
     let routes = &step.site.routes;
@@ -240,7 +242,7 @@ pub(crate) fn rule_of(step: &Step<'_>, arrival: &Arrival<'_>) -> Result<Option<u
     match rule.target {
         Target::Answer(_) => return Err(Refuser::Answer(index).into()),
         Target::Silence => return Err(Refuser::Silence(index).into()),
-        // A sender that is no member may not have requests sent to any address.
+        // A sender that is no member must not be able to have requests sent to any address.
         Target::RequestUri if !from_member && rule.conditions.hosts.is_empty() => {
             return Err(Refuser::Relay(index).into());
         }
@@ -250,14 +252,14 @@ pub(crate) fn rule_of(step: &Step<'_>, arrival: &Arrival<'_>) -> Result<Option<u
     Ok(Some(index))
 }
 
-/// Returns the direction of a request within its dialog, by the tags of its token, or by its source if it has none.
+/// Returns the direction of a request within its dialog: by the tags of its token, or without a token by its source.
 fn direction_of(step: &Step<'_>, arrival: &Arrival<'_>, sender: Option<Slot>) -> Result<Direction, Refused> {
     let by_source = if sender.is_some() { Direction::FromPool } else { Direction::ToPool };
     let Some(held) = arrival.held() else { return Ok(by_source) };
     if held.by_initiator != held.token.outbound {
         return Ok(Direction::ToPool);
     }
-    // A request from the pool goes wherever its Request-URI says, so only the node itself may send one.
+    // A request from the pool goes wherever its Request-URI says, so only the node itself may send such a request.
     let topology = &step.site.topology;
     let node = topology.slot(held.token.node).map(|slot| topology.node(slot).peer.ip());
     if node == Some(arrival.flow.peer.ip()) {
@@ -267,8 +269,8 @@ fn direction_of(step: &Step<'_>, arrival: &Arrival<'_>, sender: Option<Slot>) ->
     }
 }
 
-/// Returns the flow of a non-member's request to the address that it names. No name is looked up, and neither Route nor
-/// `maddr` may lead out of the networks of the rule or back to this proxy.
+/// Returns the flow of a non-member's request to the address that it names. No host name is looked up. Neither Route
+/// nor `maddr` may lead out of the networks of the rule, or back to this proxy.
 fn way_to_address(step: &mut Step<'_>, arrival: &Arrival<'_>, rule: usize) -> Result<Flow, Rejection> {
     let target = arrival.route.target(arrival.message);
     let hosts = &step.site.routes.rule(rule).conditions.hosts;
@@ -338,22 +340,23 @@ fn refresh_of(
     Ok(arrival.held().and_then(|held| targets.sender(tokens, message, held, flow, topology)))
 }
 
-/// Returns whether a request goes to a next hop, or on with a transaction. Requests within a dialog with a member do
-/// neither. A CANCEL or ACK without a transaction goes to the member that the balancer or a search finds.
+/// Returns whether a request goes to a next hop, or to a member with a transaction. The result is `false` for requests
+/// within a dialog with a member. A CANCEL or ACK without a transaction goes to the member that the balancer or a
+/// search finds.
 fn goes_onward(service: Service, request: &RequestFacts<'_>) -> bool {
     let is_for_pool = request.direction == Direction::ToPool && request.pinned.is_none();
     let begins = !matches!(request.method, Method::Ack | Method::Cancel);
     is_for_pool && (service.has_hops() || (service.has_transactions() && begins))
 }
 
-/// Returns whether a request finishes a transaction or call that started under the previous configuration. Its
-/// transaction is only in the session table, or its call is there although the pool keeps no sessions any more.
+/// Returns whether a request finishes a transaction or call that started under the previous configuration. Then its
+/// transaction is only in the session table, or its call is in that table although the pool no longer keeps sessions.
 fn is_in_table(balancer: &Balancer, service: Service, request: &RequestFacts<'_>) -> bool {
     if service.counts_calls() { balancer.has_open(request) } else { is_remembered(balancer, request) }
 }
 
-/// Returns whether the balancer remembers the call of a request, or the transaction of a request that begins a call. A
-/// spiral is another transaction than the one that began the call.
+/// Returns whether the balancer remembers the call of a request within a dialog, or the transaction of a request
+/// outside dialogs. A spiral is another transaction than the one that began the call.
 pub(crate) fn is_remembered(balancer: &Balancer, request: &RequestFacts<'_>) -> bool {
     if balancer.is_idle() {
         false

@@ -13,7 +13,7 @@ use overload::MessageClass;
 use route::Service;
 use wire::Method;
 
-/// Maximum number of members tried for one request. A try costs little, and sends nothing to the member.
+/// Maximum number of members asked for one request. This costs little, and sends nothing to the member.
 const MOST: usize = 8;
 
 /// Returns the class of a request for a neighbour's limit.
@@ -31,16 +31,16 @@ pub(crate) fn class(balancer: &Balancer, request: &RequestFacts<'_>, novelty: No
     class_of(request.method, request.has_priority)
 }
 
-/// Returns whether the balancer records a request. In a pool without sessions it does so only for calls and
-/// transactions from before a change of the pool, which must end there, too.
+/// Returns whether the balancer records a request. In a pool without sessions it records only requests of calls and
+/// transactions from before a change of the pool. These must also end in its table.
 pub(crate) fn is_noted(balancer: &Balancer, request: &RequestFacts<'_>, service: Service) -> bool {
     service.counts_calls() || is_remembered(balancer, request)
 }
 
 /// Asks the balancer for the member that gets a request, and records it unless the pool has no sessions.
 ///
-/// A request that is tied to a member goes there whatever the settings of the pool. A dialog continues as it began,
-/// even after a change of the configuration.
+/// A request that is tied to a member goes to that member, whatever the settings of the pool. A dialog continues as it
+/// began, even after a change of the configuration.
 pub(crate) fn ask(
     balancer: &mut Balancer,
     now: Instant,
@@ -71,7 +71,7 @@ pub(crate) fn hop_filter<'a>(
 }
 
 /// Asks for a member that accepts a request of this class. Passes over at most [`MOST`] members that the balancer would
-/// choose but that accept no more. `outside` is the next hop if it is no member.
+/// choose but that accept no further request. `outside` is the next hop if it is no member.
 pub(crate) fn ask_open(
     site: &mut Site,
     balancer: &mut Balancer,
@@ -101,7 +101,7 @@ pub(crate) fn ask_open(
                 return Ok(NodeDecision::Forward { slot, why });
             }
             match balancer.request_to(now, request, slot) {
-                // Another request has taken the last place meanwhile.
+                // In the meantime, another request has taken the last place.
                 NodeDecision::NoServer => {}
                 // The member has reached its own limit.
                 decision @ NodeDecision::AtLimit(_) => at_limit = Some(decision),

@@ -41,14 +41,14 @@ pub(crate) enum Assignment {
         pool: PoolId,
         why: Why,
     },
-    /// Only a member knows where the INVITE went, so all members get the request.
+    /// Only the member that got the INVITE knows it, so all members get the request.
     Search,
     /// The request waits in the queue of a pool.
     Waits,
 }
 
-/// Returns the next hop of a request, if credentials can be verified there or behind. `None`: the request may go to a
-/// hop that does not verify them, or bypass one.
+/// Returns the next hop of a request, if this hop or a proxy behind it verifies credentials. `None` if the request may
+/// go to a hop that does not verify them, or may bypass a hop that does.
 pub(crate) fn verifier(
     step: &Step<'_>,
     arrival: &Arrival<'_>,
@@ -93,7 +93,7 @@ pub(crate) fn assign(
             Err(Turn::Full(rejection)) => return Err(rejection),
             Err(Turn::Now(_) | Turn::Later) => {
                 // Sends a 100 to a caller that may have to wait long.
-                if step.queues.as_ref().is_some_and(|queues| queues.tells(pool)) {
+                if step.queues.as_ref().is_some_and(|queues| queues.sends_trying(pool)) {
                     trying(step.site, arrival.flow, arrival.message, step.out);
                 }
                 return Ok(Assignment::Waits);
@@ -103,7 +103,7 @@ pub(crate) fn assign(
     conclude(step, decision, &RequestFacts { pool, ..*request }, service)
 }
 
-/// Fails if the limit of the member that a request names excludes it (RFC 7339 §5.5).
+/// Fails if a request names a member and exceeds the limit of this member (RFC 7339 §5.5).
 fn check_hop(
     step: &mut Step<'_>,
     request: &RequestFacts<'_>,
@@ -119,7 +119,7 @@ fn check_hop(
     if may_go { Ok(()) } else { Err(NEXT_HOP_OVERLOADED) }
 }
 
-/// Tries the pools of a request. A new call may get its turn in a queue at once, wait, or be refused.
+/// Tries the pools of a request. A new call in a queue may get its turn at once, may have to wait, or may be refused.
 fn ask_pools(
     step: &mut Step<'_>,
     arrival: &Arrival<'_>,
@@ -153,11 +153,11 @@ fn ask_pools(
         };
         let (overload, topology) = (&mut site.admission.overload, &site.topology);
         let class = limits_hops.then(|| limited::class(balancer, request, novelty));
-        // A member with room may still refuse more load (RFC 7339 §5.5).
+        // A member with room in the queue may have asked for less load (RFC 7339 §5.5).
         let mut may_go = |slot| class.is_none_or(|class| overload.may_go(now, class, topology.node(slot)));
         let turn = turn.filter(|turn| if let Turn::Now(slot) = turn { may_go(*slot) } else { true });
         let decision = match (turn, class) {
-            // If another call has taken the member's last place meanwhile, another member is chosen.
+            // If in the meantime another call has taken the member's last place, another member is chosen.
             (Some(Turn::Now(slot)), _) => match balancer.request_to(now, request, slot) {
                 NodeDecision::NoServer | NodeDecision::AtLimit(_) => ask(balancer, now, request, service),
                 decision => decision,
@@ -237,8 +237,8 @@ fn retry_after(call: CallKey) -> u64 {
 }
 
 /// Returns the member that the Route of a request names. Fails if it is no member of the request's pools. A request
-/// that has lost its dialog may name a member as its target. So may the ACK to a 2xx without a Route of this proxy
-/// ([`is_ack_to_2xx`]).
+/// whose dialog is unknown here may name a member as its target. The ACK to a 2xx without a Route of this proxy may do
+/// so as well ([`is_ack_to_2xx`]).
 pub(crate) fn named_member(
     step: &Step<'_>,
     arrival: &Arrival<'_>,
@@ -270,7 +270,8 @@ pub(crate) fn takes_turn(balancer: &Balancer, request: &RequestFacts<'_>, novelt
     request.method == Method::Invite && novelty.is_unserved() && !balancer.has_open(request)
 }
 
-/// Replaces a search for the node of an ACK or CANCEL with a bad token. A good token would have named the node.
+/// Replaces the search for the node of an ACK or CANCEL if its token is invalid. A valid token would have named the
+/// node.
 pub(crate) fn without_search(decision: NodeDecision, arrival: &Arrival<'_>) -> NodeDecision {
     match decision {
         NodeDecision::Search if arrival.route.token.is_some() => NodeDecision::Orphan,
@@ -285,14 +286,15 @@ pub(crate) fn member_by_call(balancer: &Balancer, request: &RequestFacts<'_>) ->
 }
 
 /// Returns whether an ACK that no dialog directs is an ACK to a 2xx (RFC 3261 §13.2.2.4), from a client that ignored
-/// the Record-Route. A transaction would have absorbed the ACK to a failure. It follows its INVITE as far as known,
-/// like an ACK to a failure if there are no transactions (§17.1.1.3).
+/// the Record-Route. An ACK to a failure would have been absorbed by its transaction. The ACK goes where its INVITE
+/// went, if that is known, like an ACK to a failure without transactions (§17.1.1.3).
 fn is_ack_to_2xx(request: &RequestFacts<'_>, service: Service) -> bool {
     request.method == Method::Ack && request.pinned.is_none() && service.has_transactions()
 }
 
-/// Returns the pool to try first for a request: the first pool of its rule that takes it, as far as the rule allows
-/// passing on. If none does, the first of all, whose members may be alive again.
+/// Returns the pool to try first for a request: the first pool of its rule that takes the request, as far as the rule
+/// allows failover. If no pool takes the request, returns the first pool of the rule, since its members may be alive
+/// again.
 pub(crate) fn first_pool(
     routes: &Routes,
     destination: &Destination<'_>,
@@ -311,21 +313,22 @@ pub(crate) fn first_pool(
     {
         return pool;
     }
-    // A request that one node left unanswered does not serve as a trial of another.
+    // A request that one node left unanswered is not used as a trial of another node.
     let trials = session.is_none();
     for pool in pools.order(request.key.0).map(PoolId) {
         if balancer.takes(now, pool, request.method, &[], trials) {
             return pool;
         }
         let is_full = balancer.is_full(now, &RequestFacts { pool, ..*request });
-        if !pools.failover.goes_on(if is_full { FailoverCause::Full } else { FailoverCause::NoneAlive }, 0) {
+        if !pools.failover.tries_next(if is_full { FailoverCause::Full } else { FailoverCause::NoneAlive }, 0)
+        {
             break;
         }
     }
     request.pool
 }
 
-/// Returns the pools of a request before the first that is tried, none of which takes it.
+/// Returns the pools of a request that come before `first`. None of them takes the request.
 pub(crate) fn passed_over<'r>(
     routes: &'r Routes,
     destination: &Destination<'_>,
@@ -348,8 +351,8 @@ fn may_go_to(routes: &Routes, destination: &Destination<'_>, pool: PoolId) -> bo
     })
 }
 
-/// Returns the condition under which a request that no member takes may go on to another pool. `is_full`: the pool is
-/// full and not dead.
+/// Returns the condition by which a request that no member takes may go to another pool. `is_full`: the pool has live
+/// members, but all of them are full.
 pub(crate) fn goes_on_as(decision: NodeDecision, is_full: bool) -> Option<FailoverCause> {
     match decision {
         NodeDecision::NoServer if !is_full => Some(FailoverCause::NoneAlive),
@@ -358,9 +361,9 @@ pub(crate) fn goes_on_as(decision: NodeDecision, is_full: bool) -> Option<Failov
     }
 }
 
-/// Tries the pools of a request one after the other, starting with `first`, as far as its rule allows passing on. `ask`
-/// returns the decision for one pool, and the condition for going on to the next. Returns the decision and the last
-/// pool tried.
+/// Tries the pools of a request one after the other, starting with `first`, as far as its rule allows failover. `ask`
+/// returns the decision for one pool, and the condition for trying the next pool. Returns the last decision and its
+/// pool.
 pub(crate) fn choose<D>(
     routes: &Routes,
     destination: &Destination<'_>,
@@ -372,7 +375,7 @@ pub(crate) fn choose<D>(
     let mut asked = first;
     let Some(pools) = destination.rule.and_then(|rule| routes.pools(rule)) else { return (decision, asked) };
     for pool in pools.order(request.key.0).map(PoolId).skip_while(|pool| *pool != first).skip(1) {
-        if !outcome.is_some_and(|outcome| pools.failover.goes_on(outcome, 0)) {
+        if !outcome.is_some_and(|outcome| pools.failover.tries_next(outcome, 0)) {
             break;
         }
         (decision, outcome) = ask(&RequestFacts { pool, ..*request });

@@ -1,5 +1,5 @@
-//! Chooses the destination of a request: by dialog, session or rule (`destination.rs`), by the connection of a client
-//! (`client_flow.rs`), and the member of a pool (`member.rs`).
+//! Chooses the destination of a request: by its dialog, session or rule (`destination.rs`), or by the connection of a
+//! client (`client_flow.rs`). Then chooses the member of a pool (`member.rs`).
 
 pub(crate) mod client_flow;
 pub(crate) mod destination;

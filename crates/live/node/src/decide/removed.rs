@@ -8,14 +8,14 @@ use base::{Instant, Recent};
 use core::time::Duration;
 use wire::Method;
 
-/// Failures in one generation. A removed node has ringing calls, and few of them fail.
+/// Number of failures in one generation. A removed node has only the calls that were ringing, and few of them fail.
 const FAILURES: usize = 4_096;
 
-/// Time in which a failure may be retransmitted and need another ACK: Timer H (RFC 3261 §17.2.1).
+/// Time in which a failure may be retransmitted, so that it needs another ACK: Timer H (RFC 3261 §17.2.1).
 const TIMER_H: Duration = Duration::from_secs(32);
 
-/// INVITEs of former members, by call, CSeq number and [`crate::Tokens::mark`], and when a failure response went back.
-/// For the balancer their transactions have ended, but their ACKs are still to come (RFC 3261 §17.1.1.3).
+/// INVITEs of former members, by call, CSeq number and [`crate::Tokens::mark`], with the time when a failure response
+/// went back. For the balancer their transactions have ended, but their ACKs have not come yet (RFC 3261 §17.1.1.3).
 #[derive(Debug)]
 pub(crate) struct Unacknowledged(Recent<(CallKey, u32, u32), Instant>);
 

@@ -18,10 +18,10 @@ use wire::NameAddr;
 /// [16.5] Refusal for a user without a contact. An unknown user gets the same response.
 pub(crate) const NO_CONTACT: Refused = refused(480, "Temporarily Unavailable");
 
-/// Returns the user whose contacts a request of this rule goes to.
+/// Returns the user to whose contacts a request of this rule goes.
 pub(crate) fn sought(site: &Site, rule: Option<usize>, arrival: &Arrival<'_>) -> Result<Aor, Refused> {
     let Arrival { flow, message, route, .. } = arrival;
-    // [16.5] A request whose Route leads to another element is none for the location service.
+    // [16.5] A request whose Route leads to another element is not for the location service.
     if route.next.is_some() {
         return Err(refused(403, "Forbidden"));
     }
@@ -30,8 +30,8 @@ pub(crate) fn sought(site: &Site, rule: Option<usize>, arrival: &Arrival<'_>) ->
     Aor::of(rewritten.as_deref().unwrap_or(received)).ok_or(refused(404, "Not Found"))
 }
 
-/// Returns the reachable contacts in the order of tries. `resolved` are names whose look-up has ended; a contact whose
-/// name has no address is left out.
+/// Returns the reachable contacts in the order of tries. `resolved` are the names whose look-up has ended. A contact
+/// whose name has no address is left out.
 pub(crate) fn contacts(
     step: &mut Step<'_>,
     arrival: &Arrival<'_>,
@@ -45,13 +45,13 @@ pub(crate) fn contacts(
             none = too_long.into();
             continue;
         }
-        // RFC 5630 §5.3: SIPS does not become SIP on its way.
+        // RFC 5630 §5.3: a SIPS request must not become a SIP request on its way.
         if arrival.is_sips && !is_sips(&binding.uri) {
             none = SIPS_NOT_ALLOWED.into();
             continue;
         }
         match way(step, arrival, binding).and_then(|hop| Ok(arrival.check_hop(hop).map(|()| hop)?)) {
-            // A contact at this proxy would make a loop.
+            // A request to a contact at this proxy would loop.
             Ok(hop) if step.site.topology.ports.is_own(hop.remote()) => {}
             Ok(hop) => {
                 let mut contact = contact(step.site, binding, hop);
@@ -89,8 +89,8 @@ fn contact(site: &Site, binding: &Binding, hop: Flow) -> Contact {
     Contact { spare: spare.into_iter().collect(), ..contact }
 }
 
-/// Returns a flow to a client by a new connection, for use when its own is gone. The Contact must be the client's
-/// address, so that no NAT is in between (RFC 5626 §5.3.1 provides only the client's connection).
+/// Returns a flow to a client by a new connection, used when the client's own connection is closed. The Contact must be
+/// the client's address, so that no NAT is in between (RFC 5626 §5.3.1 provides only the client's connection).
 pub(crate) fn anew(ports: &Ports, by: Flow, target: &Target<'_>) -> Option<Flow> {
     let Target::Address(at) = *target else { return None };
     let is_there = at.transport == by.transport && target.is_at(by.peer);
@@ -98,7 +98,7 @@ pub(crate) fn anew(ports: &Ports, by: Flow, target: &Target<'_>) -> Option<Flow>
     ports.toward(by.listener, at).filter(|_| is_there && is_open)
 }
 
-/// Returns the next hop of a contact: by its Path (RFC 3327 §5.4), else the source of its REGISTER, else its URI.
+/// Returns the next hop of a contact: by its Path (RFC 3327 §5.4); without one, the source of its REGISTER or its URI.
 fn way(step: &mut Step<'_>, arrival: &Arrival<'_>, binding: &Binding) -> Result<Flow, NoHop> {
     let Site { topology, names, now, .. } = &mut *step.site;
     let flow = arrival.flow;
@@ -111,8 +111,9 @@ fn way(step: &mut Step<'_>, arrival: &Arrival<'_>, binding: &Binding) -> Result<
             let asked = topology.ports.advertised_at(Peer::new(source.transport, source.local));
             let to = Peer::new(source.transport, source.peer);
             let way = topology.ports.toward(asked.unwrap_or(flow.listener), to).ok_or(NO_CONTACT)?;
-            // By the connection of the REGISTER, since a client behind a NAT accepts none (RFC 5626 §7). With another
-            // local address the connection belongs to another process, whose numbers mean nothing here.
+            // Uses the connection of the REGISTER, since a client behind a NAT accepts no connections (RFC 5626 §7).
+            // With another local address the connection belongs to another process, whose connection numbers mean
+            // nothing here.
             let by = Flow { connection: source.connection, ..way };
             if source.connection.is_none() || asked.is_some() {
                 return Ok(by);

@@ -33,11 +33,11 @@ use wire::{Edits, Message, Method};
 /// How this proxy stays on the path of the dialog that a request begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RecordRoute {
-    /// It does not.
+    /// The proxy does not stay on the path.
     No,
     /// Requests of the dialog get transactions.
     WithTransactions,
-    /// Requests get transactions, and an INVITE's dialogs are kept as well.
+    /// Requests of the dialog get transactions, and the state of an INVITE's dialogs is kept as well.
     WithDialogs,
     /// Requests of the dialog get no transactions.
     Stateless,
@@ -52,10 +52,11 @@ pub(crate) struct Refresh {
     pub(crate) by_initiator: bool,
     /// New target of the request's sender, valid once the request is accepted.
     pub(crate) sender: Option<TargetRefresh>,
-    /// [`target_hash`](crate::Tokens::target_hash) of the receiver's target, as far as known: by the Request-URI, or by
-    /// the response before.
+    /// [`target_hash`](crate::Tokens::target_hash) of the receiver's target, if known from the Request-URI or from an
+    /// earlier response.
     pub(crate) receiver: Option<u32>,
-    /// Whether two responses have named different targets, so that the token of one does not lead to the other's.
+    /// Whether two responses have named different targets. Then the token in one response does not lead to the target
+    /// of the other.
     pub(crate) has_varied: bool,
 }
 
@@ -71,7 +72,7 @@ impl Refresh {
 pub(crate) enum ViaBranch {
     /// The serial number of the transaction.
     Transaction(u64),
-    /// The request alone, which has no transaction.
+    /// Computed from the request, which has no transaction.
     Stateless {
         kind: BranchKind,
         /// Address of the responses (§18.2.2).
@@ -92,12 +93,12 @@ pub(crate) struct Onward<'a> {
     pub(crate) rule: Option<&'a Rule>,
     /// The contact that the request is for, if it goes to a user.
     pub(crate) contact: Option<&'a Contact>,
-    /// Share of Max-Breadth (RFC 5393 §5.3.3); `None`: all.
+    /// Share of Max-Breadth (RFC 5393 §5.3.3); `None` for the whole Max-Breadth.
     pub(crate) breadth: Option<u8>,
     pub(crate) record_route: RecordRoute,
-    /// For a request that begins a transaction: whether it is kept here.
+    /// For a request that begins a transaction: whether the transaction is kept here.
     pub(crate) keeps: Option<bool>,
-    /// Whether the request goes to every member, since the member with its INVITE is unknown.
+    /// Whether the request goes to every member, since the member that has its INVITE is unknown.
     pub(crate) is_search: bool,
     /// Statement to a neighbour about the authentication of the sender.
     pub(crate) proof: AuthenticationMark,
@@ -111,7 +112,7 @@ pub(crate) struct Onward<'a> {
 }
 
 impl<'a> Onward<'a> {
-    /// Creates an unchanged request to a next hop without a transaction.
+    /// Describes a request that goes to a next hop unchanged and without a transaction.
     pub(crate) fn of(arrival: &'a Arrival<'a>, hop: Flow, record_route: RecordRoute) -> Self {
         let kind = BranchKind::Hop { target: 0, by_initiator: true };
         Self {
@@ -150,8 +151,8 @@ impl<'a> Onward<'a> {
         }
     }
 
-    /// Collects the edits of a request, with those of `more`. Returns the flow that it leaves by, and the place of the
-    /// branch in the scratch, which holds this proxy's Via.
+    /// Collects the edits of a request, including the edits of `more`. Returns the flow by which it leaves, and the
+    /// place of the branch in the scratch buffer. That buffer contains this proxy's Via.
     pub(super) fn edit(
         &self,
         site: &mut Site,
@@ -176,13 +177,13 @@ impl<'a> Onward<'a> {
         if self.proof != AuthenticationMark::Asked {
             drop_credentials(site, message, self.from);
         }
-        // A request by a Path needs a transaction, which a stateless pool does not keep.
+        // A request that comes back by a Path needs a transaction, which a stateless pool does not keep.
         if message.method() == Some(Method::Register) && self.contact.is_none() && !self.is_of_pool() {
             add_path(site, message, self.from, self.hop);
         }
         if self.record_route != RecordRoute::No
             && wants_record_route(message)
-            && may_be_led(message, self.element)
+            && can_carry_token(message, self.element)
         {
             self.record(site, message);
         }
@@ -235,7 +236,9 @@ impl<'a> Onward<'a> {
         let mark = sharing.mark(message, self.from.peer);
         let mark = kept.iter().fold(mark, |mark, function| mark.with(*function));
         // Replaces the previous proxy's statement about the sender by the one of this proxy.
-        let mark = mark.without(Function::Authentication).asking(self.proof == AuthenticationMark::Asked);
+        let mark = mark
+            .without(Function::Authentication)
+            .with_authentication_required(self.proof == AuthenticationMark::Asked);
         if self.proof != AuthenticationMark::Verified {
             return write_param(&mut site.scratch, Mark::PARAMETER, mark);
         }
@@ -244,8 +247,8 @@ impl<'a> Onward<'a> {
         write_param(&mut site.scratch, vouch::PARAMETER, vouch);
     }
 
-    /// Adds a Record-Route with a token (§16.6 step 4). It leads the requests of the callee to the target that the
-    /// caller has named, or to the member that is the caller.
+    /// Adds a Record-Route with a token (§16.6 step 4). It directs the callee's requests to the target that the caller
+    /// has named. If the caller is a member, it directs them to this member.
     fn record(&self, site: &mut Site, message: &Message<'_>) {
         let Self { from, hop, element, record_route, key, .. } = *self;
         let (node, outbound) = match self.branch {
@@ -306,8 +309,8 @@ fn edit_for_contact(
     }
 }
 
-/// Returns whether a token can direct the requests of a dialog. With a proxy's token only the tags tell the sides
-/// apart. Without a From tag (RFC 2543), the requests of the dialog do not pass this proxy.
-fn may_be_led(message: &Message<'_>, element: TokenOwner) -> bool {
+/// Returns whether a token can direct the requests of a dialog. With a proxy's token, only the tags distinguish the two
+/// sides. Without a From tag (RFC 2543), the requests of the dialog do not pass this proxy.
+fn can_carry_token(message: &Message<'_>, element: TokenOwner) -> bool {
     element == TokenOwner::Pool || message.from_tag().is_some()
 }

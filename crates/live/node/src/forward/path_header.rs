@@ -6,8 +6,8 @@ use crate::site::Site;
 use base::Flow;
 use wire::Message;
 
-/// Usual duration of a binding in seconds. It applies if a client states none, and registrars may grant as much if a
-/// client asks for less.
+/// Usual duration of a binding in seconds. It applies if a client asks for no duration. If a client asks for less,
+/// registrars may still grant this duration.
 const USUAL_EXPIRES: u32 = 3_600;
 
 /// Maximum delay of a REGISTER on the way to its registrar, in seconds: 64*T1.
@@ -18,7 +18,7 @@ fn longest_binding(message: &Message<'_>) -> u32 {
     message.longest_expires().unwrap_or_default().max(USUAL_EXPIRES).saturating_add(ON_THE_WAY)
 }
 
-/// Adds a URI of this proxy with the flow of the client to a REGISTER, if this is the first hop and the client supports
+/// Adds a URI of this proxy with the client's flow to a REGISTER, if this is the first hop and the client supports
 /// Path.
 #[cold]
 pub(crate) fn add_path(site: &mut Site, message: &Message<'_>, from: Flow, hop: Flow) {

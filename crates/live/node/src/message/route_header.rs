@@ -1,5 +1,5 @@
-//! The header field Route (not the routing rules, which are in `routes.rs`): which values are this proxy's (RFC 3261
-//! §16.4), and how it is edited (§16.6 step 6).
+//! The header field Route: finds this proxy's values in it (RFC 3261 §16.4), and edits it (§16.6 step 6). The routing
+//! rules are in `routes.rs`.
 
 use crate::address::target::Target;
 use crate::address::topology::AddressTable;
@@ -21,8 +21,8 @@ pub(crate) struct OwnRoute<'a> {
 }
 
 impl<'a> OwnRoute<'a> {
-    /// Recognises a value of this proxy by its address. A pool's value of another balancer of the site is recognised by
-    /// the parameter with the token.
+    /// Returns the value if it is of this proxy, by its address. A pool's value that another balancer of the site wrote
+    /// is recognised by the parameter with the token.
     pub(crate) fn of(topology: &AddressTable, uri: &'a [u8], element: TokenOwner) -> Option<Self> {
         let uri = SipUri::parse(uri).ok()?;
         Self::with_token(topology, &uri, element, token_of(&uri, element))
@@ -56,7 +56,7 @@ fn any_token_of<'a>(uri: &SipUri<'a>, element: Option<TokenOwner>) -> (TokenOwne
     }
 }
 
-/// The Route header and the Request-URI, as they determine the way of a request (RFC 3261 §16.4).
+/// The Route header and the Request-URI, which determine the way of a request (RFC 3261 §16.4).
 #[derive(Clone, Copy)]
 pub(crate) struct RouteHeader<'a> {
     /// Number of this proxy's Route values on top.
@@ -70,15 +70,16 @@ pub(crate) struct RouteHeader<'a> {
     pub(crate) token: Option<&'a [u8]>,
     /// The owner of the token.
     pub(crate) owner: TokenOwner,
-    /// Name of a client's connection in the first URI of this proxy with one (RFC 5626 §5.3), from a Path of this
-    /// proxy.
+    /// Name of a client's connection (RFC 5626 §5.3), in the first URI of this proxy that contains such a name. It is
+    /// from a Path of this proxy.
     pub(crate) flow: Option<&'a [u8]>,
     /// The listener in this proxy's last Route value, which the far side knows (RFC 5658 §4).
     pub(crate) far_side: Option<u16>,
 }
 
 impl<'a> RouteHeader<'a> {
-    /// §16.4: finds this proxy's Route values and the next one. With tokens of both kinds, the first one counts.
+    /// §16.4: finds this proxy's Route values and the next one. If there are tokens of a pool and of a proxy, the first
+    /// token is used.
     pub(crate) fn read(topology: &AddressTable, message: &Message<'a>) -> Self {
         Self::scan(topology, message, None)
     }
@@ -127,7 +128,7 @@ impl<'a> RouteHeader<'a> {
         info
     }
 
-    /// Returns whether a proxy reads the header in the same way, since it ignores the tokens of a pool.
+    /// Returns whether this reading is valid for a proxy, which ignores the tokens of a pool.
     pub(crate) fn is_proxys(&self) -> bool {
         self.token.is_none() || self.owner == TokenOwner::Proxy
     }
@@ -137,7 +138,7 @@ impl<'a> RouteHeader<'a> {
         self.last.or(message.uri()).unwrap_or_default()
     }
 
-    /// Returns the target by the header alone: the next Route value, or the Request-URI (§16.6 step 7).
+    /// Returns the target that the header alone determines: the next Route value, or the Request-URI (§16.6 step 7).
     pub(crate) fn target(&self, message: &Message<'a>) -> Target<'a> {
         Target::of(self.next.or(self.last).or(message.uri()).unwrap_or_default())
     }
@@ -188,9 +189,9 @@ impl<'a> RouteHeader<'a> {
     }
 }
 
-/// Notes the source in the topmost Via (§18.2.1), and decrements Max-Forwards (§16.6 step 3); if absent, it counts as
-/// 70 and is added. RFC 5393 §5.3.3: Max-Breadth is added likewise, and lowered if too large. `breadth` is the share of
-/// this branch: all of [`max_breadth`], if there is one branch at a time.
+/// Writes the source into the topmost Via (§18.2.1), and decrements Max-Forwards (§16.6 step 3). A missing Max-Forwards
+/// counts as 70 and is added. RFC 5393 §5.3.3: a missing Max-Breadth is added as well, and one that is too large is
+/// lowered. `breadth` is the share of this branch: the whole [`max_breadth`] if there is one branch at a time.
 pub(crate) fn edit_hop(message: &Message<'_>, from: SocketAddr, breadth: u8, edits: &mut Edits) {
     edits.mark_received(message, from);
     let hops = message.max_forwards().map_or(MAX_FORWARDS, |(hops, _)| hops - 1);

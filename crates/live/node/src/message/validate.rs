@@ -13,25 +13,25 @@ use wire::{Message, Method, Via, scheme_of};
 /// URI schemes that elements behind this proxy may understand (RFC 3261 §16.3 step 2).
 const SCHEMES: [&[u8]; 4] = [b"sip", b"sips", b"tel", b"urn"];
 
-/// Maximum payload of a UDP datagram over IPv4 in bytes: 65,535 less the headers of IP and UDP. It is the limit for
-/// IPv6 too, since a request received over IPv6 may be forwarded over IPv4.
+/// Maximum payload of a UDP datagram over IPv4 in bytes: 65,535 less the headers of IP and UDP. The limit also applies
+/// to IPv6, since a request received over IPv6 may be forwarded over IPv4.
 pub(crate) const LARGEST: usize = Transport::Udp.longest();
 
 /// Maximum bytes that forwarding adds to a request. A Via and two Record-Routes with IPv6 addresses, transports and
-/// tokens with connections take 470 bytes, a mark for the next proxy 16. `received`, `rport`, Max-Forwards and
-/// Max-Breadth take 92, the brackets around a Request-URI that becomes a Route a dozen. A response gains less than the
-/// Via that it loses.
+/// tokens with connections take 470 bytes, and a mark for the next proxy takes 16 bytes. `received`, `rport`,
+/// Max-Forwards and Max-Breadth take 92 bytes, and the brackets around a Request-URI that becomes a Route about 12
+/// bytes. A response gains less than it loses with its topmost Via.
 pub(crate) const ADDED: usize = 640;
 
-/// Checks that there is room for the additions of forwarding and `beside` more bytes (§21.5.14).
+/// Checks that there is room for the bytes that forwarding adds, and for `beside` more bytes (§21.5.14).
 pub(crate) fn check_room(message: &Message<'_>, beside: usize) -> Result<(), Refused> {
     let fits = message.bytes().len() + beside <= LARGEST - ADDED;
     if fits { Ok(()) } else { Err(refused(513, "Message Too Large")) }
 }
 
-/// Steps 1 to 3: checks syntax, scheme and Max-Forwards. RFC 5393 §5.3.3: checks Max-Breadth, of which each branch
-/// needs one. Also checks the room for forwarding (§21.5.14), since no response would come to a datagram that cannot be
-/// sent.
+/// Steps 1 to 3: checks syntax, scheme and Max-Forwards. RFC 5393 §5.3.3: checks Max-Breadth, since each branch needs
+/// at least 1. Also checks that there is room for the bytes that forwarding adds (§21.5.14): a datagram that cannot be
+/// sent would get no response.
 pub(crate) fn check_form(message: &Message<'_>) -> Result<(), Refused> {
     if let Some(fault) = message.fault() {
         return Err(refused(fault.status, fault.reason));
@@ -46,7 +46,7 @@ pub(crate) fn check_form(message: &Message<'_>) -> Result<(), Refused> {
     if message.max_forwards().is_some_and(|(hops, _)| hops == 0) {
         return Err(refused(483, "Too Many Hops"));
     }
-    // RFC 5393 §5.4.1: Max-Breadth means nothing in a CANCEL.
+    // RFC 5393 §5.4.1: Max-Breadth in a CANCEL has no meaning.
     if message.max_breadth().is_some_and(|(branches, _)| branches == 0)
         && message.method() != Some(Method::Cancel)
     {
@@ -85,8 +85,8 @@ pub(crate) fn check_secure(
     Ok(())
 }
 
-/// Step 4 (RFC 5393 §4.2): a Via of this proxy further down with the same routing decision is a loop. Returns the hash
-/// of the decision for this proxy's Via.
+/// Step 4 (RFC 5393 §4.2): if a Via of this proxy in the request has the same routing decision, there is a loop.
+/// Returns the hash of the decision for this proxy's Via.
 pub(crate) fn check_loop(
     topology: &AddressTable,
     tokens: &Tokens,
@@ -94,7 +94,7 @@ pub(crate) fn check_loop(
     routing: &Routing<'_>,
     key: KeyIndex,
 ) -> Result<u32, Refused> {
-    // Another element of the site before this one makes the same hash. The sent-by distinguishes its Via.
+    // Another element of the site makes the same hash, so its Via is distinguished by the sent-by.
     let looped = |via: &Via<'_>| {
         let seen = via.branch.and_then(branch::peek_routing);
         seen.is_some_and(|seen| topology.ports.wrote(via) && tokens.is_routing(routing, seen))

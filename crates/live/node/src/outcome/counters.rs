@@ -7,31 +7,33 @@ use wire::Discard;
 /// Reason why a message was dropped without an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Drop {
-    /// No SIP message that could be answered or forwarded.
+    /// The message is no SIP message that could be answered or forwarded.
     Unreadable(Discard),
     /// An ACK to a response of this process, or to a request that would have been refused. An ACK is never answered
     /// (RFC 3261 §17.1.1.3).
     Ack,
     /// A response whose topmost Via is not of this process, or whose token does not fit the response.
     ForeignResponse,
-    /// A response to a request that this process sent on its own account.
+    /// A response to a request that this process itself had made.
     NoWayBack,
     /// A failure response to a CANCEL that was sent to every node. Another node may still have the INVITE.
     SearchMiss,
-    /// An ACK of an unknown INVITE that was not sent to every member: there were too many, or it is too long.
+    /// An ACK of an unknown INVITE that was not sent to every member: there were too many such requests, or this one is
+    /// too long.
     SearchLimit,
     /// An ACK to a user, of a dialog unknown to this process.
     Orphan,
-    /// No address to send to: a Via names a host, or an address that is not unicast.
+    /// There is no address to send to: a Via names a host, or an address that is not unicast.
     NoTarget,
-    /// A response of this process that repeats header fields of the request, and would be much longer than the request
+    /// A response of this process that repeats header fields of the request. It would be much longer than the request,
     /// or too long for a datagram.
     TooLong,
     /// A refused request without CSeq, whose response could not be matched, or a request shorter than any valid one.
     Unanswerable,
     /// A rule, an access list or a limit refuses the sender without an answer.
     Silenced,
-    /// The request had to wait for a member with room, and the queue of its pool refuses silently.
+    /// The request found no room in the queue of its pool or waited there for too long, and the queue refuses without
+    /// an answer.
     QueueFull,
     /// The request goes to a host name that is being looked up. Its retransmission will find the address.
     Unresolved,
@@ -83,9 +85,9 @@ impl Drop {
 /// Counts of messages of a shard.
 #[derive(Clone, Debug, Default)]
 pub struct ShardCounters {
-    /// Requests received that could be read.
+    /// Received requests that could be read.
     pub requests: u64,
-    /// Responses received that could be read.
+    /// Received responses that could be read.
     pub responses: u64,
     /// Requests forwarded.
     pub requests_forwarded: u64,
@@ -97,7 +99,7 @@ pub struct ShardCounters {
     pub drops: BTreeMap<&'static str, u64>,
     /// Route tokens that were refused: forged, altered, too old, or of another call, another site or an unknown node.
     pub tokens_refused: u64,
-    /// New requests for which a pool had no member, by pool. Another pool may have taken the request.
+    /// New requests for which a pool had no member that takes calls, by pool. Another pool may have taken the request.
     pub without_takers: BTreeMap<PoolId, u64>,
     /// New requests refused because every member of the pool was at a limit, by pool and limit.
     pub at_limit: BTreeMap<(PoolId, &'static str), u64>,
@@ -116,7 +118,7 @@ impl ShardCounters {
 
     /// Adds the counts of another shard.
     pub fn merge(&mut self, other: &Self) {
-        // Without `..`, so that the compiler reports each new count that is missing here.
+        // The pattern has no `..`, so that the compiler reports each new count that is missing here.
         let Self {
             requests,
             responses,

@@ -9,14 +9,14 @@ use std::net::SocketAddr;
 /// Effects of a shard besides messages to send.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ShardEvent {
-    /// Evidence from the traffic about a node.
+    /// Evidence from the traffic about the health of a node.
     Sign(Sign),
     /// Request for the address of this name. The answer is [`ShardInput::Name`](crate::ShardInput::Name).
     LookUp(HopName),
     /// Question to a store. The answer is [`ShardInput::Answer`](crate::ShardInput::Answer).
     Ask(Box<StoreQuestion>),
-    /// Call record. Must be written before the messages of the same step leave, since one of them acknowledges the end
-    /// of the call.
+    /// Call record. Must be written before the messages of the same step are sent, since one of these messages
+    /// acknowledges the end of the call.
     Record(Box<dialog::CallRecord>),
     /// A failed request, only with [`ShardSettings::tell_failures`](crate::ShardSettings::tell_failures).
     Failed(Box<Failure>),
@@ -24,14 +24,15 @@ pub enum ShardEvent {
     WrongPassword(Box<WrongPassword>),
     /// Result of a password check, for the other shards of the process
     /// ([`ShardInput::Judgement`](crate::ShardInput::Judgement)).
-    Judgement(Box<digest_auth::Judgement>),
-    /// This node has answered an INVITE that begins a dialog without its Record-Route. Reported once.
-    NoRecordRoute(SocketAddr),
-    /// This proxy passed on a REGISTER for a contact elsewhere without Path, so calls go back to that proxy. Reported
+    Judgement(Box<digest_auth::AttemptResult>),
+    /// This node has answered an INVITE that begins a dialog, and has left out this proxy's Record-Route. Reported
     /// once.
+    NoRecordRoute(SocketAddr),
+    /// The proxy at this address forwarded a REGISTER for a contact at another address, without Path. So calls to this
+    /// contact go back to that proxy. Reported once.
     NoPath(SocketAddr),
-    /// A request from this address has the mark of a proxy that shares out state, but the address is no neighbour's.
-    /// Reported once.
+    /// A request from this address has the mark of a proxy that shares out state, but the address is not configured as
+    /// a neighbour. Reported once.
     MarkOfStranger(SocketAddr),
     /// This neighbour does not answer the offer of overload control. Reported once.
     NoFeedback(SocketAddr),
@@ -42,7 +43,7 @@ pub enum ShardEvent {
         /// New requests refused since the last report.
         refused: u64,
     },
-    /// Every node of this pool that takes new calls was at a limit. Reported at most once a second for each pool.
+    /// Each node of this pool that takes new calls was at a limit. Reported at most once a second for each pool.
     AtLimit {
         /// The pool.
         pool: PoolId,
@@ -51,7 +52,8 @@ pub enum ShardEvent {
         /// New requests refused since the last report.
         refused: u64,
     },
-    /// The session table had no room. Counts the new calls refused since the last report, at most once a second.
+    /// The session table had no room. Contains the number of new calls refused since the last report. Reported at most
+    /// once a second.
     NoRoom(u64),
 }
 
@@ -60,7 +62,7 @@ pub enum ShardEvent {
 pub struct WrongPassword {
     /// The user name that was given, cut to 64 bytes.
     pub user: Box<str>,
-    /// Source of the request. Behind a trusted proxy: the client, if the proxy names it.
+    /// Source of the request. Behind a trusted proxy it is the address of the client, if the proxy states it.
     pub from: SocketAddr,
 }
 

@@ -1,4 +1,4 @@
-//! Failed requests for the log, reported only on demand.
+//! Failed requests for the log, reported only if the configuration asks for them.
 
 use crate::outcome::counters::Drop;
 use base::Instant;
@@ -30,7 +30,7 @@ pub enum FailureCause {
         /// Reason phrase.
         reason: &'static str,
     },
-    /// The message was dropped.
+    /// The message was dropped without an answer.
     Dropped(Drop),
     /// The node or next hop that sent the response refused the request.
     Answered {
@@ -44,7 +44,7 @@ impl Display for FailureCause {
         match self {
             Self::Refused { status, reason } => write!(f, "answered here: {status} {reason}"),
             Self::Dropped(drop) => write!(f, "dropped: {}", drop.reason()),
-            Self::Answered { status } => write!(f, "answered there: {status}"),
+            Self::Answered { status } => write!(f, "answered by the next hop: {status}"),
         }
     }
 }
@@ -58,7 +58,8 @@ impl FailureCause {
         (!matches!(status, 401 | 407 | 487)).then_some(Self::Answered { status })
     }
 
-    /// Returns whether the failure is worth a log line. Keep-alives and ACKs to responses of this process are not.
+    /// Returns whether the failure is worth a log line. Dropped keep-alives, and ACKs to responses of this process, are
+    /// not.
     pub(crate) fn is_news(self) -> bool {
         !matches!(self, Self::Dropped(Drop::Ack | Drop::Unreadable(Discard::Empty | Discard::KeepAlive)))
     }
@@ -80,10 +81,10 @@ impl Failure {
     }
 }
 
-/// Limits reports of an event that every datagram may cause to one a second.
+/// Limits the reports of an event that every datagram may cause: at most one report a second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Throttle {
-    told: Option<Instant>,
+    last_report: Option<Instant>,
     count: u64,
 }
 
@@ -93,10 +94,10 @@ impl Throttle {
     /// Counts the event. Returns the number of events since the last report, if a report is due now.
     pub(crate) fn note(&mut self, now: Instant) -> Option<u64> {
         self.count += 1;
-        if self.told.is_some_and(|told| now.saturating_since(told) < Self::EACH) {
+        if self.last_report.is_some_and(|last| now.saturating_since(last) < Self::EACH) {
             return None;
         }
-        self.told = Some(now);
+        self.last_report = Some(now);
         Some(core::mem::take(&mut self.count))
     }
 }

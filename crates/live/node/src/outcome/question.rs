@@ -2,7 +2,7 @@
 
 use base::UnixTime;
 use digest_auth::{Algorithm, Secret};
-use location::Reply;
+use location::StoreReply;
 
 /// A question to a store. Its answer is an [`Answer`](crate::ShardInput::Answer) with the same number.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,7 +17,7 @@ pub struct StoreQuestion {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StoreQuery {
     /// A question about bindings.
-    Location(location::Ask),
+    Location(location::StoreRequest),
     /// A question for the secret of a user.
     User {
         /// Exact name of the user.
@@ -33,7 +33,7 @@ pub enum StoreQuery {
 #[derive(Clone, Debug)]
 pub enum StoreAnswer {
     /// Answer about bindings, with the date by the clock of the store, which all its proxies share.
-    Location(Reply, UnixTime),
+    Location(StoreReply, UnixTime),
     /// Secret of a user; `None` for an unknown user. An error means that the store of users is unavailable.
     User(Result<Option<Secret>, UsersUnavailable>),
 }

@@ -1,4 +1,4 @@
-//! Refusals of requests: a response of this process, the response of a rule, or no response.
+//! Refusals of requests: by a response of this process, by the response of a rule, or without a response.
 
 use crate::outcome::counters::Drop;
 use base::Instant;
@@ -18,7 +18,7 @@ pub(crate) const fn refused(status: u16, reason: &'static str) -> Refused {
     Refused { status, reason, retry_after: None }
 }
 
-/// Returns the refusal of a new request by a process that stops by `end` (§21.5.4).
+/// Returns the refusal of a new request by a process that stops at the time `end` at the latest (§21.5.4).
 pub(crate) fn refused_until(end: Instant, now: Instant) -> Refused {
     let seconds = end.saturating_since(now).as_secs() + 1;
     Refused { retry_after: Some(seconds), ..refused(503, "Service Unavailable") }
@@ -121,8 +121,8 @@ pub(crate) enum Refuser {
     Rule(usize),
     /// The response of the rule with this index.
     Answer(usize),
-    /// The rule with this index, which sends requests to their Request-URI: for members of pools, or into its networks
-    /// only.
+    /// The rule with this index, which sends requests to their Request-URI. It allows this only for members of pools,
+    /// or only into its networks.
     Relay(usize),
     /// The rule with this index, which gives no response.
     Silence(usize),
@@ -131,8 +131,8 @@ pub(crate) enum Refuser {
 }
 
 /// Refusal of a sender that must be authenticated, if neither this proxy nor the next hop verifies credentials.
-pub(crate) const NOBODY_VERIFIES: Refused =
-    Refused { retry_after: Some(1), ..refused(503, "Nobody Verifies Credentials") };
+pub(crate) const CREDENTIALS_NOT_VERIFIED: Refused =
+    Refused { retry_after: Some(1), ..refused(503, "Credentials Not Verified Here") };
 
 /// Returns the rejection that an access list or a rate limit asks for.
 pub(crate) fn refuse(refusal: AccessRefusal) -> Rejection {

@@ -1,5 +1,5 @@
-//! Capacities of members, from their times to the first response to an INVITE. Used if the member has no monitor, or
-//! while the monitor is silent.
+//! Capacities of members, measured by the time to the first response to an INVITE. They are used if the member has no
+//! monitor, or while the monitor is silent.
 
 use balance::Slot;
 use base::Instant;
@@ -19,8 +19,8 @@ struct Member {
     /// Calls delivered in the window before.
     calls_before: u64,
     answers: Vec<Duration>,
-    /// Calls of both windows without a first response. Further responses belong to other calls: an INVITE repeated with
-    /// credentials, or a call of another pool.
+    /// Calls of both windows that have no response yet. More responses than that belong to other calls: an INVITE
+    /// repeated with credentials, or a call of another pool.
     unanswered: u64,
     /// Whether the member answered nothing in the window before.
     was_silent: bool,
@@ -94,7 +94,7 @@ impl Measured {
         }
     }
 
-    /// Uncounts a call that was delivered to this member.
+    /// Stops counting a call that was delivered to this member.
     pub(super) fn taken_back(&mut self, slot: Slot) {
         if let Some(member) = self.members.get_mut(&slot).filter(|member| member.unanswered > 0) {
             member.unanswered -= 1;
@@ -125,7 +125,7 @@ impl Member {
         answers.sort_unstable();
         // 95th percentile by nearest rank.
         let at = (answers.len() * 95).div_ceil(100).saturating_sub(1);
-        // A call without a response for two windows took at least one of them.
+        // A call without a response for two windows has taken at least one window.
         let is_stuck = answers.is_empty() && self.was_silent && self.calls_before > 0 && self.unanswered > 0;
         let p95 = answers.get(at).copied();
         let goodput = answers.len() as f64 / length.as_secs_f64();
@@ -141,16 +141,16 @@ impl Member {
 mod tests {
     use super::*;
 
-    /// An INVITE that is repeated with credentials is answered, too, but does not count as additional capacity.
+    /// An INVITE that is repeated with credentials gets a response as well, but does not count as additional capacity.
     #[test]
-    fn what_was_not_delivered_is_no_goodput() {
+    fn repeated_invites_are_no_goodput() {
         let at = Instant::from_millis;
         let slot = Slot(0);
         let mut measured =
             Measured::new(EstimatorSettings { maximum: 100.0, ..EstimatorSettings::default() });
         let start = measured.enter(at(0), slot, None);
         for second in 0..20 {
-            // Half of the calls that it may get; each is challenged and repeated.
+            // Half of the calls that the member may get. Each call is challenged and repeated.
             for call in 0..25 {
                 measured.delivered(at(1_000 * second + call), slot);
                 measured.answered(at(1_000 * second + call), slot, Duration::from_micros(100));
@@ -166,7 +166,7 @@ mod tests {
 
     /// Otherwise a member whose calls are never sent would appear to stand still.
     #[test]
-    fn what_was_taken_back_says_nothing() {
+    fn calls_taken_back_are_not_measured() {
         let at = Instant::from_millis;
         let mut measured =
             Measured::new(EstimatorSettings { maximum: 100.0, ..EstimatorSettings::default() });
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_answered_is_slow() {
+    fn unanswered_calls_count_as_slow() {
         let at = Instant::from_millis;
         let mut measured =
             Measured::new(EstimatorSettings { maximum: 100.0, ..EstimatorSettings::default() });

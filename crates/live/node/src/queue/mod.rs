@@ -1,8 +1,8 @@
 //! The front-end queue of a pool (Cloud paper, sections IV-C and V-B): a new call waits here until a member has room
 //! for it.
 //!
-//! Requests of a session never wait. A waiting call is stored as received, and is decided again from the beginning with
-//! the member that has pulled it. Its copies are absorbed, and a CANCEL removes it.
+//! Requests of a session never wait. A waiting call is stored as received. When a member has pulled it, it is processed
+//! again from the beginning, with this member. Its copies are absorbed, and a CANCEL removes it.
 //!
 //! - `queues.rs`: the queues of all pools,
 //! - `pool.rs`: the queue of one pool, its members and their capacities,

@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 use transaction::TransactionKey;
 
 /// Half of T1. A caller without a response soon after this time sends its INVITE again (RFC 3261 §17.1.1.2). A caller
-/// that may wait longer gets a 100 (§17.2.1: within 200 ms).
+/// that may have to wait longer gets a 100 (§17.2.1: within 200 ms).
 const HALF_T1: Duration = Duration::from_millis(250);
 
 /// Capacity that a member has announced.
 pub(crate) struct Announced {
-    /// The node that was in the slot at that time.
+    /// The node that was in the slot when the capacity was announced.
     pub(super) id: NodeId,
     pub(super) at: Instant,
     /// Calls per second, for all shards together.
@@ -49,8 +49,8 @@ pub struct QueueSetup {
 pub enum CapacitySource {
     /// The configured maximum.
     Fixed,
-    /// A monitor beside the member, by [`ShardInput::Capacity`](crate::ShardInput::Capacity), and its response times
-    /// while the monitor is silent.
+    /// A monitor beside the member, by [`ShardInput::Capacity`](crate::ShardInput::Capacity). While the monitor is
+    /// silent, the member's response times are used.
     Announced,
     /// The member's response times, measured here.
     Responses,
@@ -107,7 +107,7 @@ pub struct QueueMember {
     pub slot: Slot,
     /// Capacity in new calls per second.
     pub capacity: f64,
-    /// Calls from the queue without any response, if they count for the member's limit.
+    /// Calls from the queue without any response. Counted only if they limit the calls that the member gets.
     pub unanswered: usize,
     /// Number of unanswered calls from which on the member gets no other call.
     pub unanswered_most: f64,
@@ -116,7 +116,7 @@ pub struct QueueMember {
     /// Whether the member takes calls now, at one shard at least.
     pub is_open: bool,
     /// Whether the capacity was configured, recently announced or measured, at every shard. Otherwise it is the initial
-    /// capacity, or the remaining capacity of a silent member.
+    /// capacity, or the decayed capacity of a silent member.
     pub is_known: bool,
 }
 
@@ -159,7 +159,8 @@ pub enum QueueTurn {
     Full,
 }
 
-/// Maximum bytes of waiting messages in a queue at a shard. A datagram may be a hundred times as long as an INVITE.
+/// Maximum bytes of waiting messages in a queue at a shard. One datagram may be a hundred times as long as a usual
+/// INVITE.
 const BYTES_MAX: usize = 8 << 20;
 
 /// Actions of a queue for its shard.
@@ -167,14 +168,15 @@ pub(super) type Due<T = Box<Waiter>> = Effect<TransactionKey, T, Slot>;
 
 /// The queue of one pool at one shard. `T` is a waiting call.
 pub(super) struct PoolQueue<T = Box<Waiter>> {
-    /// Share of this shard.
+    /// This shard's share of the settings.
     setup: QueueSetup,
     shards: usize,
-    /// Nodes by the slots of the members. Another server may take the slot of a node that left.
+    /// Nodes of the members, by slot. After a node has left, another server may take its slot.
     ids: BTreeMap<Slot, NodeId>,
     front: FrontQueue<TransactionKey, T, Slot>,
     measured: Measured,
-    /// Measured capacities of members, from here or another process, in calls per second for all shards together.
+    /// Capacities of members that this process or another one has measured, in calls per second for all shards
+    /// together.
     learned: BTreeMap<NodeId, f64>,
     /// Bytes of the waiting messages.
     bytes: usize,
@@ -211,7 +213,7 @@ impl PoolQueue {
         }
     }
 
-    pub(super) fn tells(&self) -> bool {
+    pub(super) fn sends_trying(&self) -> bool {
         self.setup.settings.bound > HALF_T1
     }
 
@@ -260,7 +262,7 @@ impl PoolQueue {
         self.front.answers(now, slot);
     }
 
-    /// Returns a member for a call that needs no place in the queue.
+    /// Returns a member with room for a call, which then needs no place in the queue.
     pub(super) fn pull(&mut self, now: Instant) -> Option<Slot> {
         let slot = self.front.pull(now)?;
         self.measured.delivered(now, slot);
@@ -300,7 +302,8 @@ impl PoolQueue {
         match copy.front.offer(now, key, (), 0, &mut copy.effects) {
             OfferResult::Waiting if has_bytes => QueueTurn::Waits,
             OfferResult::Waiting | OfferResult::Refused => QueueTurn::Full,
-            // A member with room has already pulled the call above, and a copy of a waiting call was found before.
+            // These results cannot occur: a member with room has already pulled the call above, and a copy of a waiting
+            // call was found before.
             OfferResult::Delivered | OfferResult::Absorbed => QueueTurn::Waits,
         }
     }
@@ -312,7 +315,7 @@ impl PoolQueue {
         key: TransactionKey,
         waiter: Box<Waiter>,
     ) -> Result<(), (Option<u32>, Box<Waiter>)> {
-        // Any number that callers cannot choose.
+        // The random number may be any number that callers cannot choose.
         let random = key.0 as u64;
         let length = waiter.bytes.len();
         if self.bytes + length > BYTES_MAX {
@@ -320,13 +323,13 @@ impl PoolQueue {
         }
         self.bytes += length;
         match self.front.offer(now, key, waiter, random, &mut self.effects) {
-            // The refusal is the last effect.
+            // The refusal of this call is the last effect.
             OfferResult::Refused => match self.effects.pop() {
                 Some(Effect::Refuse { item, retry_after, .. }) => {
                     self.bytes -= length;
                     Err((retry_after, item))
                 }
-                _ => unreachable!("what is refused is given back at once"),
+                _ => unreachable!("a refused call is returned at once"),
             },
             OfferResult::Absorbed => {
                 self.bytes -= length;
@@ -358,7 +361,7 @@ impl PoolQueue {
         core::mem::take(&mut self.effects)
     }
 
-    /// Returns whether the capacity of a member is more than an initial value.
+    /// Returns whether the capacity of a member is known, and not only an initial value.
     fn is_known(&self, slot: Slot, announced: &BTreeMap<Slot, Announced>) -> bool {
         match self.setup.source {
             CapacitySource::Fixed => true,
@@ -388,7 +391,7 @@ impl PoolQueue {
 }
 
 impl<T> PoolQueue<T> {
-    /// Updates the members that take calls now, with their loads, announcements and measurements. `trials`: with
+    /// Updates the members that take calls now, with their loads, announcements and measurements. `trials`: includes
     /// half-open members.
     pub(super) fn look(
         &mut self,
@@ -400,7 +403,7 @@ impl<T> PoolQueue<T> {
     ) {
         let takers: BTreeMap<_, _> =
             balancer.takers(now, pool, trials).into_iter().map(|taker| (taker.slot, taker)).collect();
-        // Nearly always, all known members take calls.
+        // Usually all known members take calls, so the cheaper condition comes first.
         let is_gone =
             |slot: &Slot| !takers.contains_key(slot) && !balancer.members(pool).any(|member| member == *slot);
         let gone: Vec<_> = self.ids.keys().copied().filter(is_gone).collect();
@@ -415,7 +418,7 @@ impl<T> PoolQueue<T> {
                 self.leave(now, slot);
             }
         }
-        // Before any call is delivered.
+        // This comes before any call is delivered.
         self.front
             .set_loads(now, |slot| Some(takers.get(&slot)?.load.work as f64 / f64::from(Weights::UNIT)));
         for (&slot, taker) in &takers {

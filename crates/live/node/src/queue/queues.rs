@@ -52,7 +52,7 @@ impl From<Waited> for Turn {
 
 /// Calls that leave the queues in one step.
 pub(crate) struct Served {
-    /// Calls that a member has room for, or that have waited too long, with their pool.
+    /// Calls for which a member has room, and calls that have waited too long, each with its pool.
     pub(crate) due: Vec<(PoolId, Waited, Waiter)>,
     /// Calls that waited in queues that were removed or replaced.
     pub(crate) released: Vec<Waiter>,
@@ -81,14 +81,13 @@ impl Queues {
         queues.chain(&self.released).map(|waiter| &*waiter.bytes)
     }
 
-    /// Returns how many waiting calls hold a ticket.
+    /// Returns the number of waiting calls with a ticket.
     pub(crate) fn tickets(&self) -> usize {
         let queues = self.pools.iter().flatten().flat_map(PoolQueue::waiting);
         queues.chain(&self.released).filter(|waiter| waiter.progress.holds_ticket()).count()
     }
 
-    /// Returns whether waiting calls can go on before the next input, so that their copies find them at their new
-    /// place.
+    /// Returns whether waiting calls can proceed before the next input. Then their copies find them at their new place.
     pub(crate) fn is_stale(&self) -> bool {
         self.is_stale || !self.released.is_empty()
     }
@@ -100,7 +99,7 @@ impl Queues {
         }
     }
 
-    /// Records that a call for a member, given at `sent`, could not be sent or is over.
+    /// Records that a call that was given to a member at `sent` could not be sent, or is over.
     pub(crate) fn taken_back(&mut self, now: Instant, pool: PoolId, member: Slot, sent: Instant) {
         if let Some(queue) = self.of(pool) {
             queue.taken_back(now, member, sent);
@@ -116,13 +115,13 @@ impl Queues {
         };
         let is_of_call = |waiter: &&Waiter| wire::peek_call_id(&waiter.bytes) == Some(call_id);
         // The 100 went where every response to the INVITE goes (RFC 3261 §18.2.2).
-        let told = |waiter: &Waiter| {
+        let is_quoted = |waiter: &Waiter| {
             let invite = wire::scan(&waiter.bytes).ok()?;
             let back = topology.ports.way_back(invite.top_via(), waiter.flow)?;
             back.meets(to).then(|| seen.key(tokens, &invite, None, waiter.flow.peer))
         };
         for queue in self.pools.iter_mut().flatten() {
-            let key = queue.waiting().filter(is_of_call).find_map(told);
+            let key = queue.waiting().filter(is_of_call).find_map(is_quoted);
             if let Some(key) = key {
                 queue.remove(&key);
             }
@@ -133,13 +132,13 @@ impl Queues {
         self.pools.get_mut(pool.index())?.as_mut()
     }
 
-    /// Records any response of a member, which shows that it does not stand still.
+    /// Records any response of a member. It shows that the member has not stopped.
     pub(crate) fn answers(&mut self, now: Instant, slot: Slot) {
         self.pools.iter_mut().flatten().for_each(|queue| queue.answers(now, slot));
     }
 
-    /// Settles the call that was given to a member in this step. Unless the member has it and the balancer waits for
-    /// the response, it no longer counts as unanswered.
+    /// Ends the step of a call that was given to a member. The call no longer counts as unanswered, unless `has_it`
+    /// says that the member has it and the balancer waits for the response.
     pub(crate) fn settle(&mut self, now: Instant, has_it: impl FnOnce(Slot) -> bool) {
         if let Some((pool, slot)) = self.given.take()
             && !has_it(slot)
@@ -184,10 +183,10 @@ impl Queues {
             return Turn::Now(slot);
         }
         let Inbound { flow, message } = inbound;
-        let tells = queue.tells();
+        let sends_trying = queue.sends_trying();
         let progress_made = core::mem::take(progress);
         let mut waiter = Box::new(Waiter { flow, bytes: message.bytes().into(), progress: progress_made });
-        waiter.progress.is_told |= tells;
+        waiter.progress.got_trying |= sends_trying;
         match queue.offer(now, key, waiter) {
             Ok(()) => Turn::Later,
             Err((retry_after, waiter)) => {
@@ -198,13 +197,13 @@ impl Queues {
     }
 
     /// Returns whether callers that wait for this pool get a 100.
-    pub(crate) fn tells(&self, pool: PoolId) -> bool {
-        self.pools.get(pool.index()).and_then(Option::as_ref).is_some_and(PoolQueue::tells)
+    pub(crate) fn sends_trying(&self, pool: PoolId) -> bool {
+        self.pools.get(pool.index()).and_then(Option::as_ref).is_some_and(PoolQueue::sends_trying)
     }
 
     /// Returns whether an INVITE is a copy of a waiting call; `Some(true)` if its caller gets a 100.
     pub(crate) fn absorbs(&mut self, key: TransactionKey) -> Option<bool> {
-        let absorbs = |queue: &mut PoolQueue| queue.absorbs(&key).then(|| queue.tells());
+        let absorbs = |queue: &mut PoolQueue| queue.absorbs(&key).then(|| queue.sends_trying());
         self.pools.iter_mut().flatten().find_map(absorbs)
     }
 
@@ -213,8 +212,8 @@ impl Queues {
         self.pools.iter_mut().flatten().find_map(|queue| queue.remove(&key)).map(|waiter| *waiter)
     }
 
-    /// Sets which pools have queues, by number of the pool, at one of `shards` shards. Calls of replaced queues are
-    /// taken up again. Returns whether any pool has a queue, or calls still wait.
+    /// Sets which pools have queues, by number of the pool, at one of `shards` shards. Calls that waited in replaced
+    /// queues are processed again. Returns whether any pool has a queue, or calls still wait.
     pub(crate) fn configure(&mut self, wanted: Vec<Option<Arc<QueueSetup>>>, shards: usize) -> bool {
         let mut before = core::mem::take(&mut self.pools);
         if (&self.wanted, self.shards) == (&wanted, shards) {
@@ -258,7 +257,7 @@ impl Queues {
         }
     }
 
-    /// Removes the calls that members have room for, and the calls that have waited too long.
+    /// Removes the calls for which members have room, and the calls that have waited too long.
     pub(crate) fn serve(&mut self, now: Instant, balancer: &mut Balancer) -> Served {
         for answer in balancer.first_answers() {
             self.pools.iter_mut().flatten().for_each(|queue| queue.answered(now, answer));

@@ -24,7 +24,7 @@ pub(crate) enum TokenProof {
     None,
     /// The token of a pool is valid, and its node is known.
     Token(VerifiedToken),
-    /// The token of a proxy is valid and the sender's own: the request goes to the remote target of the dialog.
+    /// The token of a proxy is valid and belongs to the sender: the request goes to the remote target of the dialog.
     Proxy(VerifiedToken),
     /// The token of a pool is valid, but its node is unknown.
     UnknownNode,
@@ -60,7 +60,7 @@ pub(crate) struct Arrival<'m> {
 }
 
 impl<'m> Arrival<'m> {
-    /// Reads a request. Changes only counters.
+    /// Reads a request. Has no effects except on counters.
     pub(crate) fn read(
         site: &mut Site,
         pools: &Pools,
@@ -89,7 +89,7 @@ impl<'m> Arrival<'m> {
             seen: None,
             earlier: None,
         };
-        // For a request whose dialog is proved by a token, only a refusal can be on record.
+        // For a request whose dialog is proved by a token, only a refusal can be recorded.
         if !site.seen.is_empty() && (!arrival.is_proven() || method == Method::Invite) {
             let key = site.seen.request_key(&site.tokens, message, known, flow.peer);
             let counts = |earlier: &Earlier| !arrival.is_proven() || earlier.refused().is_some();
@@ -107,13 +107,13 @@ impl<'m> Arrival<'m> {
         self.earlier.as_ref().and_then(Earlier::refused).filter(|_| self.method == Method::Invite)
     }
 
-    /// Returns where the first copy, or the INVITE of an ACK or CANCEL, went without a transaction.
+    /// Returns the hop to which the first copy, or the INVITE of an ACK or CANCEL, went without a transaction.
     pub(crate) fn hop(&self) -> Option<&Hop> {
         self.earlier.as_ref().and_then(Earlier::hop)
     }
 
-    /// Returns the key for a branch without a transaction: the key that was current when the first copy came, since all
-    /// copies have one branch (RFC 3261 §16.11).
+    /// Returns the key for a branch without a transaction: the key that was current when the first copy came. So all
+    /// copies have the same branch (RFC 3261 §16.11).
     pub(crate) fn key(&self, site: &Site) -> KeyIndex {
         let first = self.earlier.as_ref().filter(|_| self.hop().is_some()).map(|earlier| earlier.first);
         // An ACK or CANCEL is not recorded. Without its INVITE it always gets the current key.
@@ -123,9 +123,9 @@ impl<'m> Arrival<'m> {
         site.key_since(|| first.unwrap_or(site.now))
     }
 
-    /// Checks whether the sender may send requests here: a member, the sender of a valid token, or a sender that the
-    /// access list of the listener admits. This comes before all other checks, since the access list may forbid a
-    /// response.
+    /// Checks whether the sender may send requests here. Allowed are members, senders of a valid token, and senders
+    /// that the access list of the listener admits. This check comes before all others, since the access list may
+    /// forbid a response.
     pub(crate) fn lets_in(&self, access: &[Access]) -> Result<(), Rejection> {
         let is_let_in = self.is_proven() || self.member.is_some();
         let list = access.get(usize::from(self.flow.listener)).filter(|_| !is_let_in);
@@ -168,7 +168,7 @@ impl<'m> Arrival<'m> {
         !matches!(self.method, Method::Ack | Method::Cancel)
     }
 
-    /// Returns the request in the balancer's terms, as far as message and token determine it.
+    /// Returns the request as the balancer needs it, as far as message and token determine it.
     pub(crate) fn request(&self, site: &Site) -> RequestFacts<'m> {
         let held = self.held();
         RequestFacts {
@@ -181,7 +181,7 @@ impl<'m> Arrival<'m> {
             direction: Direction::ToPool,
             pinned: held.and_then(|held| site.topology.slot(held.token.node)),
             by_token: held.is_some(),
-            begun_by_peer: held.is_some_and(|held| !held.by_initiator),
+            started_by_peer: held.is_some_and(|held| !held.by_initiator),
             branch: 0,
             tags: site.tokens.tags(self.message),
             has_priority: self.message.to_tag().is_none()
@@ -196,7 +196,7 @@ fn prove(site: &mut Site, message: &Message<'_>, route: &RouteHeader<'_>) -> Tok
     site.ledger.charge(Operation::VerifyToken);
     let proof = match site.tokens.read_route(route.owner, text, message, site.unix()) {
         Some(held) if route.owner == TokenOwner::Proxy => {
-            // Only the tags tell the sides apart, so From must have a tag (RFC 3261 §8.1.1.3).
+            // Only the tags distinguish the two sides, so From must have a tag (RFC 3261 §8.1.1.3).
             let from = message.from_tag();
             let is_senders = held.is_senders() && from.is_some() && from != message.to_tag();
             if is_senders { TokenProof::Proxy(held) } else { TokenProof::None }

@@ -1,4 +1,4 @@
-//! State of a request that lasts through its waits: for a store, for a host name, for room in a queue.
+//! State of a request that is kept while it waits for a store, for a host name, or for room in a queue.
 
 use crate::address::hop_name::HopName;
 use crate::admission::{Novelty, Ticket};
@@ -19,7 +19,7 @@ pub(crate) struct Waiter {
 /// progress.
 #[derive(Default)]
 pub(crate) struct Progress {
-    /// The ticket, once the gate has given it. Code that takes the request over has to end the ticket.
+    /// The ticket, if the gate has given it already. Code that takes over the request has to end the ticket.
     pub(crate) ticket: Option<Ticket>,
     /// How far the sender is authenticated.
     pub(crate) proof: Proof,
@@ -34,7 +34,7 @@ pub(crate) struct Progress {
     /// The pool in whose queue the request has waited, and how the wait ended.
     pub(crate) waited: Option<(PoolId, Waited)>,
     /// Whether the sender got a 100.
-    pub(crate) is_told: bool,
+    pub(crate) got_trying: bool,
 }
 
 impl Progress {
@@ -66,21 +66,21 @@ impl Progress {
         self.ticket.as_ref().is_some_and(Ticket::is_counted)
     }
 
-    /// Takes the ticket out, for forwarding.
+    /// Removes and returns the ticket, for forwarding.
     pub(crate) fn hand_over(&mut self) -> Ticket {
-        self.ticket.take().expect("nothing goes on before the gate has admitted it")
+        self.ticket.take().expect("the gate admits a request before it is forwarded")
     }
 
-    /// Returns the relation of the request to earlier ones, once the gate has admitted it.
+    /// Returns the relation of the request to earlier requests, as found by the gate.
     pub(crate) fn novelty(&self) -> Novelty {
         self.ticket.as_ref().map_or(Novelty::Part, Ticket::novelty)
     }
 }
 
-/// Whether a request goes on after a stage of its path.
+/// Whether a request proceeds after a stage of its processing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
-    /// The request goes on to the next stage.
+    /// The request proceeds to the next stage.
     GoesOn,
     /// The request waits, is answered, or is forwarded.
     Done,
@@ -94,9 +94,9 @@ pub(crate) enum Proof {
     None,
     /// This proxy has verified the user's credentials.
     Here(User),
-    /// A neighbour before this proxy has verified them.
+    /// A neighbour before this proxy has verified the credentials.
     Before,
-    /// A neighbour behind this proxy has to verify them.
+    /// A neighbour behind this proxy has to verify the credentials.
     Behind,
 }
 
@@ -140,6 +140,6 @@ impl User {
 pub(crate) enum Waited {
     /// This member has room, and gets the call.
     Pulled(Slot),
-    /// No member had room within the time that the call may wait. The caller gets this rejection.
+    /// No member had room within the time for which the call may wait. The caller gets this rejection.
     Expired(Rejection),
 }

@@ -18,7 +18,7 @@ use location::{Aor, RegistrarResponse};
 use wire::{Host, Message, NameAddr};
 
 impl Registrar {
-    /// Challenges a REGISTER, or asks a store about its credentials. The request goes on if users need not
+    /// Challenges a REGISTER, or asks a store about its credentials. The request proceeds if users need not
     /// authenticate.
     pub(crate) fn authenticate(
         &mut self,
@@ -30,8 +30,8 @@ impl Registrar {
         self.act(step, arrival, Role::Registrar, examined, progress)
     }
 
-    /// Authenticates a caller, unless a proxy before has done so or a proxy behind has to, if authentication is shared
-    /// out.
+    /// Authenticates a caller. If authentication is shared out, an earlier proxy may have done it already, or it may be
+    /// left to a later proxy.
     pub(crate) fn authenticate_caller(
         &mut self,
         step: &mut Step<'_>,
@@ -44,9 +44,9 @@ impl Registrar {
             return Ok(Stage::GoesOn);
         }
         let to = verifier(step, arrival, destination);
-        // A proxy that shares out nothing has its own users, whom a neighbour does not know.
+        // A proxy that does not share out authentication has its own users, whom a neighbour does not know.
         if matches!(progress.proof, Proof::Before)
-            && leaves_credentials(step.site, message, flow.peer, to, CredentialsFor::NobodyAnyMore)
+            && leaves_credentials(step.site, message, flow.peer, to, CredentialsFor::Verified)
         {
             return Ok(Stage::GoesOn);
         }
@@ -55,16 +55,16 @@ impl Registrar {
             return Ok(Stage::GoesOn);
         }
         let examined = self.examine(step.site, arrival, Role::Proxy);
-        let whose = match &examined {
+        let credentials_for = match &examined {
             Examined::Exempt => return Ok(Stage::GoesOn),
             Examined::Claim(_) => CredentialsFor::Us,
-            Examined::OfAnother => CredentialsFor::Another,
-            Examined::Refused(AuthRefusal::Challenge { .. }) => CredentialsFor::Anybody,
+            Examined::OtherIssuer => CredentialsFor::Another,
+            Examined::Refused(AuthRefusal::Challenge { .. }) => CredentialsFor::FirstChallenger,
             Examined::Refused(_) | Examined::Limited(..) => {
                 return self.act(step, arrival, Role::Proxy, examined, progress);
             }
         };
-        if leaves_credentials(step.site, message, flow.peer, to, whose) {
+        if leaves_credentials(step.site, message, flow.peer, to, credentials_for) {
             progress.proof = Proof::Behind;
             return Ok(Stage::GoesOn);
         }
@@ -100,11 +100,11 @@ impl Registrar {
             }
             Examined::Limited(refusal, user) => {
                 let message = arrival.message;
-                let party = if role == Role::Registrar { message.to() } else { message.from() };
-                return self.ask_for_home(step, arrival, refusal, user, party, progress);
+                let name_addr = if role == Role::Registrar { message.to() } else { message.from() };
+                return self.ask_for_home(step, arrival, refusal, user, name_addr, progress);
             }
             Examined::Refused(AuthRefusal::Challenge { stale }) => stale,
-            Examined::OfAnother => true,
+            Examined::OtherIssuer => true,
             Examined::Refused(refusal) => return Err(super::services::limited(refusal).into()),
         };
         self.counters.log_ins.stale += u64::from(stale);
@@ -147,10 +147,10 @@ impl Registrar {
     ) -> Stage {
         let Inbound { flow, message } = inbound;
         let (from, _) = client(flow, message, &self.trusted);
-        // A reload has ended authentication meanwhile, so the request goes on without it.
+        // A reload has meanwhile switched off authentication, so the request proceeds without it.
         let Some(authenticator) = &mut self.authenticator else { return Stage::GoesOn };
         let verdict = authenticator.settle(step.site.date(), claim, secret);
-        if let Some(judgement) = authenticator.take_judgement() {
+        if let Some(judgement) = authenticator.take_result() {
             step.out.event(ShardEvent::Judgement(Box::new(judgement)));
         }
         let stale = match verdict {
@@ -181,7 +181,7 @@ impl Registrar {
         Stage::Done
     }
 
-    /// Checks that a caller whose From names a user of this registrar is that user, since callees trust From.
+    /// If the From of a caller names a user of this registrar, checks that the caller is this user. Callees trust From.
     pub(crate) fn check_from(
         &self,
         site: &Site,
@@ -191,7 +191,7 @@ impl Registrar {
         let Some(user) = progress.user() else { return Ok(()) };
         let settings = self.decisions.settings();
         let from = NameAddr::parse(message.from()).and_then(|from| Aor::of(from.uri));
-        // Callees ignore the port, and an address or name of this proxy counts as a domain.
+        // Callees ignore the port. An address or name of this proxy counts as a domain of the registrar.
         let is_own = |host: &[u8]| Host::parse(host).is_some_and(|host| site.topology.is_our_host(host));
         let is_domain = |host: &[u8]| {
             settings.domains.iter().any(|domain| bare(domain) == bare(host)) || is_own(bare(host))

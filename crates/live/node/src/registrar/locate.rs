@@ -13,7 +13,7 @@ use crate::site::edit::is_trusted;
 use crate::site::record::wants_record_route;
 use crate::step::Step;
 use base::Transport;
-use location::{Aor, Ask};
+use location::{Aor, StoreRequest};
 use wire::NameAddr;
 
 impl Registrar {
@@ -25,11 +25,11 @@ impl Registrar {
         aor: Aor,
         progress: &mut Progress,
     ) -> Result<(), Rejection> {
-        let about = StoreQuery::Location(Ask::Read(aor));
+        let about = StoreQuery::Location(StoreRequest::Read(aor));
         self.ask(step, arrival.inbound(), about, Pending::Location, progress)
     }
 
-    /// Has a request wait for the address of its contact's host name, whose look-up has started.
+    /// Lets a request wait for the address of its contact's host name, whose look-up has started.
     pub(crate) fn wait_for_name(
         &mut self,
         step: &Step<'_>,
@@ -42,8 +42,8 @@ impl Registrar {
         Ok(())
     }
 
-    /// Returns the address-of-record of a caller that may be behind a NAT: it begins a dialog directly over UDP, with a
-    /// Contact other than its source. `None`: its Contact is reachable, or its connection is known.
+    /// Returns the address-of-record of a caller that may be behind a NAT. Such a caller begins a dialog directly over
+    /// UDP, with a Contact other than its source. `None`: its Contact is reachable, or its connection is known.
     pub(crate) fn caller(&self, site: &Site, arrival: &Arrival<'_>) -> Option<Aor> {
         let Arrival { flow, message, .. } = *arrival;
         let is_direct =
@@ -55,8 +55,8 @@ impl Registrar {
         Aor::of(from.uri).filter(|_| self.decisions.serves(from.uri))
     }
 
-    /// Asks the store whether a caller has registered from its source address. If no question is possible, the request
-    /// goes on.
+    /// Asks the store whether a caller has registered from its source address. If the store cannot be asked, the
+    /// request proceeds.
     pub(crate) fn look_up_caller(
         &mut self,
         step: &mut Step<'_>,
@@ -64,7 +64,7 @@ impl Registrar {
         aor: Aor,
         progress: &mut Progress,
     ) -> Stage {
-        let about = StoreQuery::Location(Ask::Read(aor));
+        let about = StoreQuery::Location(StoreRequest::Read(aor));
         if self.ask(step, arrival.inbound(), about, Pending::Caller, progress).is_ok() {
             return Stage::Done;
         }

@@ -1,7 +1,8 @@
 //! The registrar (RFC 3261 §10.3), the location of its users (§16.5), and their authentication (§22).
 //!
-//! Nothing here blocks. A request that needs an answer of a store is kept, and its [`StoreQuestion`](crate::StoreQuestion) leaves
-//! as an event. After the answer the request is read and decided again ([`Progress`](crate::read::progress::Progress)).
+//! Nothing here blocks. A request that needs an answer of a store is kept, and its
+//! [`StoreQuestion`](crate::StoreQuestion) leaves as an event. After the answer the request is read and processed again
+//! from the beginning ([`Progress`](crate::read::progress::Progress)).
 
 mod authenticate;
 mod locate;

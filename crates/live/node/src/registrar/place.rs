@@ -8,24 +8,24 @@ use crate::read::arrival::{Arrival, Inbound};
 use crate::read::progress::{Progress, Stage};
 use crate::step::Step;
 use base::{Flow, UnixTime};
-use digest_auth::{AuthRefusal, ClientLocation, Judgement};
-use location::{Aor, Ask, Authorization, Binding, BindingsRecord};
+use digest_auth::{AttemptResult, AuthRefusal, ClientLocation};
+use location::{Aor, Authorization, Binding, BindingsRecord, StoreRequest};
 use route::Network;
 use std::net::{IpAddr, SocketAddr};
 use wire::{Message, NameAddr, Rport, request_source_target};
 
-/// Returns the client of a request that came by this flow, and its place.
+/// Returns the client of a request that came by this flow, and the location of the client.
 ///
-/// A trusted proxy states the source of the request in the Via below its own (RFC 3261 §18.2.1: it adds `received` if
-/// the sent-by differs from the address). If the source is a trusted proxy as well, the next Via counts, and so on. If
-/// the proxy itself sent the request, or a Via has only a host name, the client is unknown: clients there cannot be
-/// told apart.
+/// A trusted proxy states the source of the request in the Via below its own: it adds `received` if the sent-by differs
+/// from the address (RFC 3261 §18.2.1). If that source is a trusted proxy as well, the next Via is read, and so on. If
+/// a proxy itself made the request, or a Via has only a host name, the client is unknown. Clients behind such a proxy
+/// cannot be distinguished.
 pub(super) fn client(flow: Flow, message: &Message<'_>, trusted: &[Network]) -> (SocketAddr, ClientLocation) {
     let edge = flow.peer.ip().to_canonical();
     let is_trusted = |ip| trusted.iter().any(|network| network.contains(ip));
     if !is_trusted(edge) {
-        // The address that responses go to, nonces included, so a sender that answers a nonce is there. `maddr` may
-        // name another address (§18.2.2). Over a connection, responses go back by the connection.
+        // The address to which responses go. They contain the nonces, so a sender that answers a nonce is at this
+        // address. `maddr` may name another address (§18.2.2). Over a connection, responses go back by the connection.
         let by_via = request_source_target(message.top_via(), flow.peer);
         let to = by_via.filter(|_| !flow.transport.is_reliable()).unwrap_or(flow.peer);
         return (flow.peer, to.ip().to_canonical().into());
@@ -52,8 +52,8 @@ fn host(ip: IpAddr) -> Network {
 }
 
 /// Returns the address that a user has registered from, by a live binding. It is the client's address if the REGISTER
-/// came from that host, or came through its proxy for a contact on that host. Otherwise it is the proxy's address,
-/// which is less precise.
+/// came from the client's host, or came through its proxy for a contact on that host. Otherwise it is the proxy's
+/// address, which is less precise.
 fn home_of(record: &BindingsRecord, date: UnixTime, place: ClientLocation) -> Option<IpAddr> {
     let live = record.bindings().into_iter().filter(|binding| binding.is_live(date));
     let hosts = |binding: &Binding| (binding.origin().map(host), binding.contact_address().map(host));
@@ -69,31 +69,31 @@ fn home_of(record: &BindingsRecord, date: UnixTime, place: ClientLocation) -> Op
 }
 
 impl Registrar {
-    /// Asks the store for the bindings of a user who has no password attempt left at this place. They may show that the
-    /// user is at home there. The records of this process are lost with it, and those of the store are not.
+    /// Asks the store for the bindings of a user who has no password attempt left at this location. The bindings may
+    /// show that the user is known there. Unlike the records of this process, they outlive a restart.
     pub(super) fn ask_for_home(
         &mut self,
         step: &mut Step<'_>,
         arrival: &Arrival<'_>,
         refusal: AuthRefusal,
         user: Box<[u8]>,
-        party: &[u8],
+        name_addr: &[u8],
         progress: &mut Progress,
     ) -> Result<Stage, Rejection> {
         let (_, place) = client(arrival.flow, arrival.message, &self.trusted);
-        let aor = NameAddr::parse(party).and_then(|party| Aor::of(party.uri));
+        let aor = NameAddr::parse(name_addr).and_then(|parsed| Aor::of(parsed.uri));
         let aor = aor.filter(|aor| self.is_address_of(&user, aor));
         let authenticator = self.authenticator.as_mut().filter(|_| !progress.has_looked_up);
-        let may_ask = authenticator.is_some_and(|of| of.may_ask(step.site.now, place));
+        let may_ask = authenticator.is_some_and(|of| of.may_look_up_bindings(step.site.now, place));
         let Some(aor) = aor.filter(|_| may_ask) else { return Err(self.limited(refusal)) };
         progress.has_looked_up = true;
-        let (about, pending) = (StoreQuery::Location(Ask::Read(aor)), Pending::Place(user));
+        let (about, pending) = (StoreQuery::Location(StoreRequest::Read(aor)), Pending::Place(user));
         self.ask(step, arrival.inbound(), about, pending, progress)?;
         Ok(Stage::Done)
     }
 
-    /// Uses the bindings of a user who has no attempt left: with a live binding from this place, the credentials are
-    /// checked.
+    /// Uses the bindings of a user who has no attempt left. If there is a live binding from this location, the
+    /// credentials are checked.
     pub(super) fn learn_home(
         &mut self,
         Inbound { flow, message }: Inbound<'_>,
@@ -104,16 +104,16 @@ impl Registrar {
         if let Some(authenticator) = &mut self.authenticator {
             let (_, place) = client(flow, message, &self.trusted);
             if let Some(address) = record.and_then(|record| home_of(&record, date, place)) {
-                authenticator.learn(address, user);
+                authenticator.note_binding(address, user);
             }
         }
     }
 
-    /// Uses the result of another shard of this process about passwords
+    /// Uses the result of a password check by another shard of this process
     /// ([`ShardEvent::Judgement`](crate::ShardEvent::Judgement)).
-    pub(crate) fn hear(&mut self, judgement: Judgement) {
+    pub(crate) fn hear(&mut self, judgement: AttemptResult) {
         if let Some(authenticator) = &mut self.authenticator {
-            authenticator.hear(judgement);
+            authenticator.apply_shared(judgement);
         }
     }
 

@@ -11,7 +11,8 @@ use crate::read::progress::{Progress, User};
 use crate::step::Step;
 use base::UnixTime;
 use location::{
-    Authorization, Purpose, Reach, Register, RegistrarResponse, Registration, RegistrationStep, Reply, Source,
+    Authorization, Purpose, Reach, Register, RegistrarResponse, Registration, RegistrationStep, Source,
+    StoreReply,
 };
 use std::net::SocketAddr;
 use wire::Message;
@@ -45,7 +46,7 @@ impl Registrar {
         step: &mut Step<'_>,
         inbound: Inbound<'_>,
         mut registration: Box<Registration>,
-        reply: Reply,
+        reply: StoreReply,
         date: UnixTime,
         progress: &mut Progress,
     ) -> Result<(), Rejection> {
@@ -62,7 +63,7 @@ impl Registrar {
         progress: &mut Progress,
     ) -> Result<(), Rejection> {
         match next {
-            RegistrationStep::Ask(ask) => {
+            RegistrationStep::Request(ask) => {
                 let (about, pending) = (StoreQuery::Location(ask), Pending::Register(registration));
                 self.ask(step, inbound, about, pending, progress)
             }
@@ -74,7 +75,7 @@ impl Registrar {
         }
     }
 
-    /// Answers a REGISTER, and keeps the response, since the request must not be processed twice.
+    /// Answers a REGISTER. Keeps the response for retransmissions, since the request must not be processed twice.
     fn answer_register(
         &mut self,
         step: &mut Step<'_>,
@@ -85,7 +86,7 @@ impl Registrar {
     ) {
         self.counters.registered(purpose, answer.status);
         if answer.status == 200 && self.decisions.settings().reach == Reach::Source {
-            look_for_path(step, flow.peer, message);
+            report_missing_path(step, flow.peer, message);
         }
         let sent = step.out.transmits().len();
         step.answer(flow, message, OwnResponse::OfRegistrar(answer, progress.user().is_some()));
@@ -94,16 +95,16 @@ impl Registrar {
     }
 }
 
-/// Reports once that calls will go back to a proxy that may not know the contact. A REGISTER came through that proxy
-/// for a contact elsewhere, without Path (RFC 3327 §5.1).
-fn look_for_path(step: &mut Step<'_>, peer: SocketAddr, message: &Message<'_>) {
-    if step.site.is_pathless_told || !message.has_lower_vias() {
+/// Reports once that calls will go back to a proxy that may not know the contact. This happens if a REGISTER came
+/// through that proxy for a contact at another address, without Path (RFC 3327 §5.1).
+fn report_missing_path(step: &mut Step<'_>, peer: SocketAddr, message: &Message<'_>) {
+    if step.site.has_reported_pathless || !message.has_lower_vias() {
         return;
     }
     let is_elsewhere =
         |uri: &[u8]| matches!(Target::of(uri), Target::Address(at) if at.address.ip() != peer.ip());
     if message.header("Path").is_none() && message.contact().is_some_and(is_elsewhere) {
-        step.site.is_pathless_told = true;
+        step.site.has_reported_pathless = true;
         step.out.event(ShardEvent::NoPath(peer));
     }
 }

@@ -12,7 +12,7 @@ pub struct RegistrarCounters {
     pub removed: u64,
     /// REGISTER requests that asked for the contacts.
     pub fetched: u64,
-    /// Refused REGISTER requests without challenges, by status code.
+    /// Refused REGISTER requests, by status code. Challenges are not included.
     pub refused: BTreeMap<u16, u64>,
     /// Counts of log-ins.
     pub log_ins: LogIns,
@@ -31,9 +31,9 @@ pub struct LogIns {
     pub refused: u64,
     /// Requests challenged again since the nonce was too old or already used. The password may be right.
     pub stale: u64,
-    /// Requests refused unchecked after too many wrong passwords from this source, or for this user.
+    /// Requests refused without a password check, after too many wrong passwords from their source or for their user.
     pub banned: u64,
-    /// Requests refused unchecked during too many checks for this source or user.
+    /// Requests refused without a password check, since too many checks were in progress for their source or user.
     pub busy: u64,
     /// Requests for which the store of users gave no answer.
     pub failed: u64,

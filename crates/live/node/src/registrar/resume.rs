@@ -9,7 +9,7 @@ use crate::read::arrival::Inbound;
 use crate::read::progress::{Progress, Stage};
 use crate::step::Step;
 use base::Flow;
-use location::{Reply, targets};
+use location::{StoreReply, targets};
 
 impl Registrar {
     /// Continues a waiting request, with an answer or without, or ends it if its caller has cancelled it.
@@ -34,7 +34,10 @@ impl Registrar {
                 self.go_on_registering(step, inbound, registration, reply, date, progress)?;
                 Ok(Stage::Done)
             }
-            (Pending::Location, WaitEnd::Answered(StoreAnswer::Location(Reply::Read(Ok(record)), date))) => {
+            (
+                Pending::Location,
+                WaitEnd::Answered(StoreAnswer::Location(StoreReply::Read(Ok(record)), date)),
+            ) => {
                 let bindings = record.map(|record| targets(&record, date)).unwrap_or_default();
                 self.counters.look_ups.found += u64::from(!bindings.is_empty());
                 self.counters.look_ups.not_found += u64::from(bindings.is_empty());
@@ -43,7 +46,7 @@ impl Registrar {
             }
             (
                 Pending::Place(user),
-                WaitEnd::Answered(StoreAnswer::Location(Reply::Read(Ok(record)), date)),
+                WaitEnd::Answered(StoreAnswer::Location(StoreReply::Read(Ok(record)), date)),
             ) => {
                 self.learn_home(inbound, &user, record, date);
                 Ok(Stage::GoesOn)
@@ -61,9 +64,9 @@ impl Registrar {
 }
 
 /// Returns whether a user has registered from this address over UDP, by the answer of a store. Without an answer the
-/// call goes on all the same.
+/// result is `false`, and the call still proceeds.
 fn has_registered(from: Flow, end: &WaitEnd) -> bool {
-    let WaitEnd::Answered(StoreAnswer::Location(Reply::Read(Ok(Some(record))), date)) = end else {
+    let WaitEnd::Answered(StoreAnswer::Location(StoreReply::Read(Ok(Some(record))), date)) = end else {
         return false;
     };
     let sources = targets(record, *date).into_iter().filter_map(|binding| binding.source);

@@ -2,7 +2,7 @@
 
 use crate::decide::destination::{Destination, To};
 use crate::outcome::counters::Drop;
-use crate::outcome::rejection::{NOBODY_VERIFIES, Refused, Rejection, refused};
+use crate::outcome::rejection::{CREDENTIALS_NOT_VERIFIED, Refused, Rejection, refused};
 use crate::read::arrival::Arrival;
 use crate::read::progress::{Progress, Proof, Stage};
 use crate::registrar::Registrar;
@@ -27,10 +27,10 @@ pub(crate) fn serve(
     let is_for_registrar = matches!(destination.to, To::Registrar);
     let is_new = arrival.message.to_tag().is_none();
     let is_asked = is_asked(step.site, arrival.message, arrival.flow.peer);
-    // The ACK to a challenge has the Via of its INVITE (RFC 3261 §17.1.1.3), and follows it.
+    // The ACK to a challenge has the Via of its INVITE (RFC 3261 §17.1.1.3), and goes where the INVITE went.
     let can_verify = is_new && registrar.as_ref().is_some_and(|registrar| registrar.realm().is_some());
     if is_asked && !can_verify && !(arrival.method == Method::Ack && arrival.hop().is_some()) {
-        return Err(NOBODY_VERIFIES.into());
+        return Err(CREDENTIALS_NOT_VERIFIED.into());
     }
     if is_new && is_vouched(step.site, arrival.message, arrival.flow.peer) {
         progress.proof = Proof::Before;
@@ -38,11 +38,12 @@ pub(crate) fn serve(
     if registrar.is_none() && !is_located {
         return Ok(Stage::GoesOn);
     }
-    // [22.1-3] Neither ACK nor CANCEL is challenged. Requests of known transactions or dialogs were handled before.
+    // [22.1-3] Neither ACK nor CANCEL is challenged. Requests of known transactions or dialogs have been handled
+    // before.
     let is_about = !arrival.begins_transaction();
     let from_member = arrival.member.is_some();
     let is_passed = match registrar.as_ref().map(|registrar| registrar.forward()) {
-        // There is no record of the INVITE's hop, but the same look-up gives the same result.
+        // There is no record of the hop of the INVITE, but the same look-up gives the same hop.
         Some(Forward::Stateless) => true,
         Some(Forward::Distributed) => matches!(arrival.hop(), Some(Hop::Contact(_))),
         Some(Forward::Transaction | Forward::Dialog) | None => false,
@@ -51,7 +52,7 @@ pub(crate) fn serve(
         return Ok(Stage::GoesOn);
     }
     if !is_new || is_about {
-        // An invented To tag must not replace a password.
+        // A request with an invented To tag must not pass without a password.
         let is_doubtful = step.site.realm.is_some()
             && arrival.held().is_none()
             && !from_member
@@ -69,7 +70,7 @@ pub(crate) fn serve(
     }
     let Some(registrar) = registrar else { return Ok(Stage::GoesOn) };
     if is_for_registrar {
-        // A neighbour vouches for a caller, but not for the right to register.
+        // A neighbour may vouch for a caller, but not for the right to register.
         if progress.user().is_none() && registrar.authenticate(step, arrival, progress)? == Stage::Done {
             return Ok(Stage::Done);
         }
@@ -102,8 +103,8 @@ pub(crate) fn find_caller(
     registrar.look_up_caller(step, arrival, aor, progress)
 }
 
-/// Returns whether a request belongs to a call in the session table, so that an invented To tag cannot replace the
-/// password. It belongs to an answered dialog, or can begin nothing (RFC 3262 §3, RFC 3311 §5.1).
+/// Returns whether a request belongs to a call in the session table, so that its To tag is not invented to avoid a
+/// password. The request belongs to an answered dialog, or its method cannot begin a call (RFC 3262 §3, RFC 3311 §5.1).
 fn is_of_session(balancer: &Balancer, request: &RequestFacts<'_>) -> bool {
     let begins_nothing = matches!(request.method, Method::Bye | Method::Prack | Method::Update);
     balancer.has_dialog(request) || (begins_nothing && balancer.session_of(request).is_some())

@@ -30,7 +30,7 @@ pub struct RegistrarSettings {
     /// How requests to users are forwarded. Without a transaction they go only to the preferred contact, since the
     /// proxy could not choose among several responses.
     pub forward: Forward,
-    /// Networks of trusted proxies in front of clients, which state the source of a request and the identity of the
+    /// Networks of trusted proxies in front of clients. They state the source of a request and the identity of the
     /// caller.
     pub trusted: Box<[Network]>,
 }
@@ -49,7 +49,7 @@ pub struct AuthenticationSettings {
 pub(crate) struct RegistrarSecrets {
     /// Keys of nonces, which all proxies of the site share.
     pub(crate) nonce_keys: NonceKeys,
-    /// A random value of this process and shard alone.
+    /// A random value that only this shard of this process has.
     pub(crate) random: [u8; 16],
     /// Key of the hash for bans, which all shards share.
     pub(crate) ban_hash: [u64; 2],
@@ -67,7 +67,7 @@ pub(crate) struct Registrar {
     pub(super) counters: RegistrarCounters,
 }
 
-/// Nonces of a shard whose use is recorded. A client uses one nonce for all its requests of five minutes.
+/// Number of nonces whose use a shard records. A client uses one nonce for all its requests within five minutes.
 const NONCES_MAX: usize = 65_536;
 
 const TOO_MANY: Refused = Refused { retry_after: Some(10), ..refused(503, "Too Many Requests Wait") };
@@ -77,8 +77,8 @@ pub(crate) const STORE_SILENT: Refused =
     Refused { retry_after: Some(10), ..refused(503, "Store Does Not Answer") };
 
 impl Registrar {
-    /// Creates the registrar with these settings for one of `shards` shards. Keeps the state of `kept` from before a
-    /// change: waiting requests, nonces, bans and counts.
+    /// Creates the registrar with these settings for one of `shards` shards. `kept` is the registrar before the change;
+    /// its waiting requests, nonces, bans and counts are kept.
     pub(crate) fn set_up(
         kept: Option<Self>,
         settings: &RegistrarSettings,
@@ -98,10 +98,10 @@ impl Registrar {
                 return authenticator;
             }
             let word = |at| u64::from_le_bytes(core::array::from_fn(|byte| random[at + byte]));
-            // A new issuer each time, since a new process does not know which nonce counts were used.
+            // Each process has a new issuer, since a new process does not know which nonce counts were used.
             let issuer = (word(0) as u32).wrapping_add((now.as_nanos() / 1_000_000) as u32);
             let nonces = Nonces::new(nonce_keys, issuer, wanted.nonces);
-            // The same key at all shards, which exchange their results.
+            // All shards have the same key, since they exchange their results.
             let bans = Bans::new(bans, ban_hash);
             Authenticator::new(wanted.digest.clone(), nonces, Replays::new(NONCES_MAX), bans)
         });
@@ -170,7 +170,7 @@ impl Registrar {
         refused.into()
     }
 
-    /// Has a request wait for the answer to a question, with its progress.
+    /// Lets a request wait for the answer to a question, with its progress.
     pub(super) fn ask(
         &mut self,
         step: &mut Step<'_>,
@@ -184,7 +184,7 @@ impl Registrar {
         Ok(())
     }
 
-    /// Has a request wait, with its progress. Returns the number of the question.
+    /// Lets a request wait, with its progress. Returns the number of the question.
     pub(super) fn wait(
         &mut self,
         step: &Step<'_>,
@@ -228,7 +228,8 @@ pub(super) fn limited(refusal: AuthRefusal) -> Refused {
     if refusal == AuthRefusal::Busy { BUSY } else { BANNED }
 }
 
-/// Keeps the response that was sent after `sent` other messages, for retransmissions of its request from this source.
+/// Keeps the response for retransmissions of its request from this source. In the outbox the response follows `sent`
+/// other messages.
 pub(crate) fn keep_answer(step: &mut Step<'_>, from: SocketAddr, message: &Message<'_>, sent: usize) {
     let Site { seen, tokens, now, .. } = &mut *step.site;
     if let Some(answer) = step.out.transmits().get(sent) {

@@ -1,6 +1,6 @@
 //! Requests whose credentials were verified here recently. Their copies have the same nonce count, and are no replays.
 //!
-//! Needed with shared-out state: the transaction, which would absorb the copies, may be at another proxy.
+//! Needed if state is shared out: the transaction, which would absorb the copies, may be at another proxy.
 
 use crate::read::arrival::{Arrival, Inbound};
 use crate::read::progress::User;
@@ -10,7 +10,8 @@ use crate::site::marks::shares_state;
 use base::{Instant, Recent};
 use core::hash::Hasher;
 
-/// Requests in each of two generations, about 100 bytes each: as many as come in 32 s at 1,000 a second.
+/// Number of requests in each of two generations, about 100 bytes each: as many as come in 32 s at 1,000 requests a
+/// second.
 const REQUESTS: usize = 32_768;
 
 pub(crate) struct Verified(Recent<u64, (Instant, User)>);
@@ -37,8 +38,8 @@ impl Verified {
     }
 }
 
-/// Returns a hash of the properties that copies share, and no other request for which a sender could use the
-/// credentials.
+/// Returns a hash of the properties that all copies share. Another request in which a sender could use the same
+/// credentials has another hash.
 fn key(site: &Site, Inbound { flow, message }: Inbound<'_>) -> u64 {
     let mut hasher = site.tokens.kept_hasher();
     // The method is in the upper half of the key.

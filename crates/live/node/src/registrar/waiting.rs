@@ -14,9 +14,10 @@ use transaction::TransactionKey;
 /// better for the caller.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Maximum number and bytes of waiting requests of a shard. With a store that answers within a millisecond, ten
-/// thousand requests a second keep ten of them waiting.
+/// Maximum number of waiting requests of a shard. With a store that answers within a millisecond, ten thousand requests
+/// a second keep ten of them waiting.
 const REQUESTS_MAX: usize = 4_096;
+/// Maximum bytes of the waiting requests of a shard.
 const BYTES_MAX: usize = 8 << 20;
 
 /// The question that a request waits for.
@@ -25,7 +26,7 @@ pub(crate) enum Pending {
     User(Claim, Role),
     /// The next step of a registration.
     Register(Box<Registration>),
-    /// The bindings of the user in the credentials, which show where the user is at home.
+    /// The bindings of the user in the credentials, which show the locations at which the user is known.
     Place(Box<[u8]>),
     /// The bindings of the Request-URI.
     Location,
@@ -70,7 +71,7 @@ impl Waiting {
         self.waiters.values().map(|entry| &*entry.waiter.bytes)
     }
 
-    /// Returns how many requests hold a ticket.
+    /// Returns the number of requests with a ticket.
     pub(crate) fn tickets(&self) -> usize {
         self.waiters.values().filter(|entry| entry.waiter.progress.holds_ticket()).count()
     }
@@ -107,7 +108,7 @@ impl Waiting {
         self.numbers.contains_key(&key)
     }
 
-    /// Marks a request as cancelled. Returns `false` if the transaction does not wait.
+    /// Marks the request of this transaction as cancelled. Returns `false` if it does not wait.
     pub(crate) fn cancel(&mut self, key: TransactionKey) -> bool {
         let entry = self.numbers.get(&key).and_then(|number| self.waiters.get_mut(number));
         entry.map(|entry| entry.is_cancelled = true).is_some()

@@ -1,5 +1,5 @@
-//! Responses of this process that copies of a request get again (RFC 3261 §17.2.2). Kept for requests that must be
-//! processed only once: a REGISTER for its CSeq, and credentials for their nonce count.
+//! Responses of this process that copies of a request get again (RFC 3261 §17.2.2). They are kept for requests that
+//! must be processed only once: a REGISTER because of its CSeq, and credentials because of their nonce count.
 
 use base::{Flow, Instant};
 use core::time::Duration;
@@ -10,14 +10,14 @@ use transaction::TransactionKey;
 /// Time in which a client retransmits a request (64*T1, RFC 3261 §17.1.1.2).
 pub(crate) const COPIES_LAST: Duration = Duration::from_secs(32);
 
-/// Maximum bytes of the responses of a shard. Above it the oldest are removed, and their retransmissions count as new
-/// requests.
+/// Maximum bytes of the responses of a shard. Above this limit the oldest responses are removed. Retransmissions of
+/// their requests then count as new requests.
 const BYTES_MAX: usize = 16 << 20;
 
 /// Memory of a response besides its bytes.
 const ENTRY: usize = 160;
 
-/// The properties that a retransmission shares with its request.
+/// The properties in which a retransmission equals its request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RequestPrint {
     key: TransactionKey,
@@ -95,16 +95,16 @@ mod tests {
             repeats.keep(at(number), of(number.into(), 9, from), flow, &answer);
         }
         assert!(repeats.bytes <= BYTES_MAX);
-        assert!(repeats.get(at(20), of(0, 9, from)).is_none(), "no room");
+        assert!(repeats.get(at(20), of(0, 9, from)).is_none(), "removed for lack of room");
         assert!(repeats.get(at(20), of(19, 9, from)).is_some());
-        assert!(repeats.get(at(51), of(19, 9, from)).is_none(), "too old");
+        assert!(repeats.get(at(51), of(19, 9, from)).is_none(), "removed after 32 s");
         assert_eq!((repeats.bytes, repeats.given.len(), repeats.kept.len()), (0, 0, 0));
         repeats.keep(at(60), of(1, 7, from), flow, b"one");
         repeats.keep(at(61), of(1, 9, from), flow, b"three");
         assert_eq!(repeats.get(at(62), of(1, 9, from)), Some((flow, Some(&b"three"[..]))));
-        assert_eq!(repeats.get(at(62), of(1, 8, from)), Some((flow, None)), "another one");
+        assert_eq!(repeats.get(at(62), of(1, 8, from)), Some((flow, None)), "a request of another length");
         let other = "127.0.0.2:5060".parse().expect("an address");
-        assert_eq!(repeats.get(at(62), of(1, 9, other)), Some((flow, None)), "from elsewhere");
+        assert_eq!(repeats.get(at(62), of(1, 9, other)), Some((flow, None)), "a request from another source");
         assert_eq!((repeats.given.len(), repeats.bytes), (1, 5 + ENTRY));
     }
 }

@@ -1,7 +1,7 @@
-//! Results of recent requests: where they went without a transaction, that they were dropped, or how an INVITE was
-//! refused. Copies, CANCEL and ACK get the same result (RFC 3261 §8.2.7, §16.11), even if the next hop has been removed
-//! or the user has registered another contact. If sources are charged, requests forwarded with a transaction are
-//! recorded as well.
+//! Results of recent requests: the hop to which they went without a transaction, that they were dropped, or how an
+//! INVITE was refused. Copies, CANCEL and ACK get the same result (RFC 3261 §8.2.7, §16.11). This holds even if the
+//! next hop has been removed or the user has registered another contact. If sources are charged, requests forwarded
+//! with a transaction are recorded as well.
 //!
 //! Transactions, calls in the session table and waiting requests are kept and found elsewhere.
 
@@ -20,17 +20,20 @@ use std::sync::Arc;
 use transaction::{Keys, ServerKey, Side, TransactionKey, is_unique};
 use wire::{Message, Method, request_source_target, response_target};
 
-/// Requests in each of two generations: as many as come in 32 s (64*T1, RFC 3261 §17.1.1.2) at 4,000 a second.
+/// Number of requests in each of two generations: as many as come in 32 s (64*T1, RFC 3261 §17.1.1.2) at 4,000 requests
+/// a second.
 const GENERATION: usize = 131_072;
 
-/// Requests that went to a user's contact, in each of two generations, and the maximum bytes of their contacts.
+/// Number of requests that went to a user's contact, in each of two generations.
 const CONTACTS: usize = 16_384;
+/// Maximum bytes of the contacts in the young generation.
 const CONTACT_BYTES: usize = 16 << 20;
 
-/// Refused INVITEs in each of two generations: as many as come in 32 s at 2,000 a second.
+/// Number of refused INVITEs in each of two generations: as many as come in 32 s at 2,000 INVITEs a second.
 const REFUSED: usize = 65_536;
 
-/// How often a client may retransmit a request: an INVITE six times (RFC 3261 §17.1.1.2), others ten times (§17.1.2.2).
+/// Most retransmissions of a request by a client: six of an INVITE (RFC 3261 §17.1.1.2), ten of another request
+/// (§17.1.2.2).
 const COPIES: u8 = 10;
 
 /// The receiver of a request without a transaction.
@@ -54,34 +57,34 @@ impl Hop {
 
 /// Result of a request.
 #[derive(Clone)]
-pub(crate) enum Became {
-    /// Forwarded. `Some`: without a transaction, to this hop.
+pub(crate) enum RequestResult {
+    /// The request was forwarded. `Some`: without a transaction, to this hop.
     Forwarded(Option<Hop>),
-    /// Dropped without a response.
+    /// The request was dropped without a response.
     Dropped,
-    /// An INVITE that was refused. A late copy must not begin a call, of which a caller that has acknowledged a 503
-    /// would not know.
+    /// An INVITE that was refused. A late copy must not begin a call: a caller that has acknowledged a 503 would not
+    /// know of it.
     Refused(Refused),
 }
 
 /// A request that was here before.
 #[derive(Clone)]
 pub(crate) struct Earlier {
-    /// When its first copy came.
+    /// Time when its first copy came.
     pub(crate) first: Instant,
-    pub(crate) became: Became,
-    /// Since when copies are free of charge. `free` is the number of further free copies.
+    pub(crate) became: RequestResult,
+    /// Time since when copies are free of charge. `free` is the number of further free copies.
     free_since: Instant,
     free: u8,
 }
 
 impl Earlier {
     pub(crate) fn hop(&self) -> Option<&Hop> {
-        if let Became::Forwarded(hop) = &self.became { hop.as_ref() } else { None }
+        if let RequestResult::Forwarded(hop) = &self.became { hop.as_ref() } else { None }
     }
 
     pub(crate) fn refused(&self) -> Option<Refused> {
-        if let Became::Refused(refused) = self.became { Some(refused) } else { None }
+        if let RequestResult::Refused(refused) = self.became { Some(refused) } else { None }
     }
 
     /// Returns whether a copy that comes now is free of charge. Number and time of free copies are limited.
@@ -107,13 +110,14 @@ impl RequestKey {
 /// Results of recent requests of a shard.
 pub(crate) struct Seen {
     pub(crate) keys: Keys,
-    /// Separate, since any sender can have many INVITEs refused and must not evict other entries.
+    /// Refused INVITEs. They have their own table, since any sender can cause many refusals and must not evict other
+    /// entries.
     refused: Recent<TransactionKey, Earlier>,
     contacts: Recent<TransactionKey, Earlier>,
     /// Bytes of the contacts in the young generation.
     contact_bytes: usize,
     others: Recent<TransactionKey, Earlier>,
-    /// When a request got its final response, by its key without Request-URI.
+    /// Time when a request got its final response, by the key of the request without Request-URI.
     answered: Recent<TransactionKey, Instant>,
     pub(crate) answers: Answers,
 }
@@ -136,9 +140,9 @@ impl Seen {
     }
 
     /// Returns the key of a request, which a CANCEL and the ACK to a failure share with their INVITE. It combines the
-    /// key of the transaction (RFC 3261 §9.1, §17.1.1.3, §17.2.3), which is `known` if already computed, with all other
-    /// properties that copies share. The branch alone does not suffice, since some clients use one for several
-    /// requests, and a branch of an RFC 2543 client means nothing.
+    /// key of the transaction (RFC 3261 §9.1, §17.1.1.3, §17.2.3) with all other properties that copies share. `known`
+    /// is the key of the transaction if already computed. The branch alone is not enough: some clients use one branch
+    /// for several requests, and a branch of an RFC 2543 client means nothing.
     pub(crate) fn key(
         &self,
         tokens: &Tokens,
@@ -157,7 +161,8 @@ impl Seen {
         combine(key, print(tokens, request, from))
     }
 
-    /// Returns the same key for a response, in which the client's Via is below this proxy's Via.
+    /// Returns the key of the request to which a response belongs. In the response, the client's Via is below this
+    /// proxy's Via.
     fn key_of_answered(&self, tokens: &Tokens, response: &Message<'_>) -> Option<TransactionKey> {
         let via = response.second_via()?;
         let below = self.keys.below(response, &via);
@@ -190,7 +195,7 @@ impl Seen {
     }
 
     /// Records the result of a request or of a copy.
-    pub(crate) fn note(&mut self, now: Instant, key: RequestKey, became: Became) {
+    pub(crate) fn note(&mut self, now: Instant, key: RequestKey, became: RequestResult) {
         let earlier = self.recall(key);
         let first = earlier.as_ref().map_or(now, |earlier| earlier.first);
         let (free_since, free) = match earlier {
@@ -198,8 +203,8 @@ impl Seen {
             _ => (now, COPIES),
         };
         let table = match &became {
-            Became::Refused(_) => &mut self.refused,
-            Became::Forwarded(Some(Hop::Contact(contact))) => {
+            RequestResult::Refused(_) => &mut self.refused,
+            RequestResult::Forwarded(Some(Hop::Contact(contact))) => {
                 self.contact_bytes += contact.memory();
                 if self.contact_bytes > CONTACT_BYTES {
                     self.contacts.age();
@@ -207,13 +212,13 @@ impl Seen {
                 }
                 &mut self.contacts
             }
-            Became::Forwarded(_) | Became::Dropped => &mut self.others,
+            RequestResult::Forwarded(_) | RequestResult::Dropped => &mut self.others,
         };
         table.insert(key.entry(), Earlier { first, became, free_since, free });
     }
 
-    /// Records the final response to a request. After it a client sends copies only if the response was lost, and these
-    /// are charged.
+    /// Records the final response to a request. After it a client sends copies only if the response was lost. These
+    /// copies are charged.
     pub(crate) fn answered(&mut self, now: Instant, tokens: &Tokens, response: &Message<'_>) {
         if let Some(key) = self.key_of_answered(tokens, response) {
             self.answered.insert(key, now);
@@ -231,9 +236,8 @@ fn combine(key: TransactionKey, print: u64) -> TransactionKey {
     TransactionKey(key.0 ^ u128::from(print))
 }
 
-/// Returns a hash under a secret of the properties that copies share besides branch and Request-URI. They are the
-/// target of the responses, and the fields that are the same in a CANCEL and in the ACK to a failure (RFC 3261 §9.1,
-/// §17.1.1.3).
+/// Returns a hash, under a secret, of the properties that copies share besides branch and Request-URI. These are the
+/// target of the responses, and the fields that a CANCEL and the ACK to a failure also have (RFC 3261 §9.1, §17.1.1.3).
 fn print(tokens: &Tokens, request: &Message<'_>, from: SocketAddr) -> u64 {
     print_to(tokens, request, request_source_target(request.top_via(), from).unwrap_or(from))
 }
@@ -269,8 +273,13 @@ mod tests {
         .into_bytes()
     }
 
-    /// Notes INVITEs with numbers from `number` on, one for each result.
-    fn note(seen: &mut Seen, tokens: &Tokens, number: usize, became: impl IntoIterator<Item = Became>) {
+    /// Notes one INVITE for each result, with numbers from `number` on.
+    fn note(
+        seen: &mut Seen,
+        tokens: &Tokens,
+        number: usize,
+        became: impl IntoIterator<Item = RequestResult>,
+    ) {
         for (at, became) in became.into_iter().enumerate() {
             let bytes = invite(number + at);
             let message = wire::scan(&bytes).expect("a message");
@@ -288,14 +297,14 @@ mod tests {
     }
 
     #[test]
-    fn refusals_displace_no_call_and_contacts_have_a_bound_in_bytes() {
+    fn refusals_evict_no_call_and_contacts_are_bounded_in_bytes() {
         let (mut seen, tokens) = (
             Seen::new(Keys::new([1; 16])),
             Tokens::new(crate::TokenKey(*b"sixteen bytes ok"), &[], core::time::Duration::MAX),
         );
-        note(&mut seen, &tokens, 0, [Became::Forwarded(Some(Hop::Address))]);
+        note(&mut seen, &tokens, 0, [RequestResult::Forwarded(Some(Hop::Address))]);
         let refused = crate::outcome::rejection::refused(503, "Overloaded");
-        note(&mut seen, &tokens, 1, (0..2 * GENERATION).map(|_| Became::Refused(refused)));
+        note(&mut seen, &tokens, 1, (0..2 * GENERATION).map(|_| RequestResult::Refused(refused)));
         assert!(recall(&seen, &tokens, 0).is_some_and(|earlier| earlier.hop().is_some()));
         assert!(recall(&seen, &tokens, 1).is_none() && seen.refused.len() <= 2 * REFUSED);
         let long = Contact {
@@ -306,7 +315,7 @@ mod tests {
             is_registered: false,
             spare: Vec::new(),
         };
-        let contact = || Became::Forwarded(Some(Hop::Contact(Arc::new(long.clone()))));
+        let contact = || RequestResult::Forwarded(Some(Hop::Contact(Arc::new(long.clone()))));
         note(&mut seen, &tokens, usize::MAX / 2, (0..100).map(|_| contact()));
         assert!(seen.contacts.len() * long.memory() <= 2 * CONTACT_BYTES, "{}", seen.contacts.len());
         assert!(recall(&seen, &tokens, usize::MAX / 2 + 99).is_some());

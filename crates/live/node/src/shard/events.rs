@@ -1,6 +1,8 @@
-//! Input of a shard other than messages: timers, lost connections, answers of stores and of the DNS, room at members.
+//! Handles the inputs of a shard that are not messages: timers, lost connections, answers of stores and of the DNS, and
+//! room at members.
 //!
-//! A request that has waited is read and decided again, with its [`Progress`](crate::read::progress::Progress).
+//! A request that has waited is read and processed again from the beginning, with its
+//! [`Progress`](crate::read::progress::Progress).
 
 use crate::address::hop_name::HopName;
 use crate::outcome::event::ShardEvent;
@@ -17,7 +19,7 @@ use base::{Flow, Operation, Transport};
 use wire::{Message, Method};
 
 pub(crate) fn expire(pipeline: &mut Pipeline<'_>) {
-    // Transactions first: requests that turn out unanswered can be sent elsewhere.
+    // Transactions come first, since requests that turn out to be unanswered can be sent to another target.
     if let Some(stateful) = pipeline.stateful.as_deref_mut() {
         stateful.expire(&mut pipeline.step);
     }
@@ -44,9 +46,9 @@ pub(crate) fn unreachable(pipeline: &mut Pipeline<'_>, to: Flow, quoted: &[u8]) 
     }
 }
 
-/// RFC 3261 §18.1.1: a request that was to leave over TCP for its length goes over UDP if the connection was not
-/// accepted. Returns whether nothing more has to be reported. A request that was written to a connection before it
-/// broke fails like over any other connection.
+/// RFC 3261 §18.1.1: if a request should leave over TCP because of its length, and the connection was not accepted, the
+/// request goes over UDP. Returns whether nothing more has to be reported. If the request was written to the connection
+/// before it broke, the request fails as over any other connection.
 fn sends_over_udp(pipeline: &mut Pipeline<'_>, lost: Flow, quoted: &[u8]) -> bool {
     let step = &mut pipeline.step;
     if quoted.is_empty() {
@@ -87,7 +89,7 @@ pub(crate) fn conclude(pipeline: &mut Pipeline<'_>) {
     }
 }
 
-/// Sends queued requests to members that have room, and gives up those that have waited too long.
+/// Sends queued requests to members that have room, and refuses requests that have waited too long.
 pub(crate) fn serve_queues(pipeline: &mut Pipeline<'_>) {
     let step = &mut pipeline.step;
     let Some(queues) = step.queues.as_deref_mut() else { return };
@@ -107,15 +109,16 @@ pub(crate) fn serve_queues(pipeline: &mut Pipeline<'_>) {
     }
 }
 
-/// Continues a call that has waited in a queue. `waited` says how the wait ended; `None`: the queue was removed.
+/// Continues a call that has waited in a queue. `waited` says how the wait ended. It is `None` if the queue was
+/// removed.
 fn take_up(pipeline: &mut Pipeline<'_>, waiter: Waiter, waited: Option<(PoolId, Waited)>) {
     let Waiter { flow, bytes, mut progress } = waiter;
     progress.waited = waited;
-    let is_told = progress.is_told;
+    let got_trying = progress.got_trying;
     let Ok(message) = wire::scan(&bytes) else { return };
     match pipeline.take(flow, &message, progress) {
         Ok(()) => pipeline.step.site.tell(flow, Some(&message), pipeline.step.out),
-        Err(rejection) => pipeline.refuse_waiter(flow, &bytes, is_told, rejection),
+        Err(rejection) => pipeline.refuse_waiter(flow, &bytes, got_trying, rejection),
     }
 }
 
@@ -143,7 +146,7 @@ pub(crate) fn resolved(pipeline: &mut Pipeline<'_>, name: &HopName) {
     }
 }
 
-/// Gives up requests that have waited too long for a store.
+/// Ends the wait of requests that have waited too long for a store.
 pub(crate) fn expire_waiting(pipeline: &mut Pipeline<'_>) {
     let now = pipeline.step.site.now;
     while let Some(request) =
@@ -157,7 +160,7 @@ pub(crate) fn expire_waiting(pipeline: &mut Pipeline<'_>) {
 fn resume(pipeline: &mut Pipeline<'_>, request: PendingRequest, end: WaitEnd) {
     let PendingRequest { waiter, pending, is_cancelled, .. } = request;
     let Waiter { flow, bytes, mut progress } = waiter;
-    let message = wire::scan(&bytes).expect("it was read when it came in");
+    let message = wire::scan(&bytes).expect("the request was parsed on arrival");
     let sent = pipeline.step.out.transmits().len();
     let Some(registrar) = pipeline.registrar.as_deref_mut() else { return };
     let inbound = Inbound { flow, message: &message };

@@ -21,7 +21,7 @@ use location::Aor;
 use route::{Access, EditStep, FailoverCause};
 use wire::{Message, Via};
 
-/// Where a given request would go, and why.
+/// Next hop of a given request, and the reasons for this choice.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     /// The decision about the request.
@@ -34,10 +34,10 @@ pub struct Explanation {
     pub route: Option<RouteTaken>,
     /// The user whose contacts the request goes to. `decision` then has no meaning.
     pub located: Option<Aor>,
-    /// The next hop of a request that goes to no pool. Its Route or Request-URI leads there, or it is the target that
-    /// the other party of the dialog has named. `decision` then names the sender, or has no meaning.
+    /// The next hop of a request that goes to no pool. The hop is named by the Route or Request-URI, or is the target
+    /// that the other party of the dialog has named. `decision` then names the sender, or has no meaning.
     pub outside: Option<Flow>,
-    /// Pools of the rule that were tried before and took nothing.
+    /// Pools of the rule that were tried before and did not take the request.
     pub passed_over: Vec<PassedOver>,
     /// The last pool that was tried.
     pub pool: PoolId,
@@ -45,9 +45,9 @@ pub struct Explanation {
     pub policy: &'static str,
     /// Decision of the pool's queue about a new call; `None` without a queue.
     pub queue: Option<QueueTurn>,
-    /// Every member of the pool with its load, and the reason why it would take no new call.
+    /// Every member of the pool with its load and, if it would take no new call, the reason.
     pub verdicts: Vec<CandidateVerdict>,
-    /// Servers that the request may go to and that have asked for less load (RFC 7339), or answer nothing.
+    /// Servers to which the request may go and which have asked for less load (RFC 7339), or answer nothing.
     pub limited: Vec<NeighbourReport>,
 }
 
@@ -64,14 +64,14 @@ pub struct RouteTaken {
     pub uri: Option<String>,
 }
 
-/// A pool that takes nothing, so that the request goes on to the next pool of its rule.
+/// A pool that does not take the request, so that the next pool of its rule is tried.
 #[derive(Clone, Debug)]
 pub struct PassedOver {
     /// Number of the pool.
     pub pool: PoolId,
-    /// Reason why the request goes on to the next pool.
+    /// Reason why the next pool is tried.
     pub outcome: FailoverCause,
-    /// Every member of the pool, and the reason why it takes no new call.
+    /// Every member of the pool, with the reason why it takes no new call.
     pub verdicts: Vec<CandidateVerdict>,
 }
 
@@ -92,14 +92,14 @@ struct Choice {
 pub(crate) fn explain(pipeline: &mut Pipeline<'_>, flow: Flow, bytes: &[u8]) -> Result<Explanation, String> {
     let message = wire::scan(bytes).map_err(|discard| format!("dropped: {}", discard.reason()))?;
     if message.status().is_some() {
-        return Err("this is a response; responses follow their Via".to_owned());
+        return Err("this is a response, and responses follow their Via".to_owned());
     }
     let before = (pipeline.step.site.ledger, pipeline.step.site.counters.tokens_refused);
     let decided = decide(pipeline, flow, &message);
     (pipeline.step.site.ledger, pipeline.step.site.counters.tokens_refused) = before;
     let (arrival, plan) = decided.map_err(|rejection| {
         rejected(pipeline, rejection, flow)
-            + come_back(pipeline, &message, matches!(rejection, Rejection::By(Refuser::NoRule)))
+            + loop_advice(pipeline, &message, matches!(rejection, Rejection::By(Refuser::NoRule)))
     })?;
     match plan {
         Plan::Dialog(hop) => Ok(explain_within(pipeline, &arrival, hop.to.hop)),
@@ -138,8 +138,8 @@ fn explain_to(
     destination: &Destination<'_>,
 ) -> Result<Explanation, String> {
     let (request, flow) = (&destination.request, arrival.flow);
-    let led =
-        led_of(pipeline, arrival, destination).map_err(|rejection| rejected(pipeline, rejection, flow))?;
+    let led = fixed_hop_of(pipeline, arrival, destination)
+        .map_err(|rejection| rejected(pipeline, rejection, flow))?;
     let novelty = pipeline.step.novelty(arrival, request);
     gate::explain(&pipeline.step, arrival, request)?;
     if matches!(destination.to, To::Registrar) {
@@ -147,7 +147,7 @@ fn explain_to(
     }
     let located = located_of(pipeline, arrival, destination)?;
     let Choice { pool, decision, verdicts, passed_over, queue } = match led {
-        Some((slot, why)) => led_to(pipeline, request, slot, why),
+        Some((slot, why)) => fixed_choice(pipeline, request, slot, why),
         None => choice_of(pipeline, arrival, destination, novelty),
     };
     let limited = limited_of(pipeline, destination, decision, &verdicts);
@@ -168,9 +168,9 @@ fn explain_to(
     })
 }
 
-/// Returns the next hop that a request goes to regardless of the policy. Its Route names the hop (`Token`), or the
-/// first copy of the request went there (`Session`).
-fn led_of(
+/// Returns the next hop to which a request goes regardless of the policy. Its Route names this hop (`Token`), or its
+/// first copy went to this hop (`Session`).
+fn fixed_hop_of(
     pipeline: &Pipeline<'_>,
     arrival: &Arrival<'_>,
     destination: &Destination<'_>,
@@ -196,13 +196,13 @@ fn led_of(
     Ok(arrival.hop().and_then(|hop| hop.member(step.balancer)).map(|slot| (slot, Why::Session)))
 }
 
-fn led_to(pipeline: &Pipeline<'_>, request: &RequestFacts<'_>, slot: Slot, why: Why) -> Choice {
+fn fixed_choice(pipeline: &Pipeline<'_>, request: &RequestFacts<'_>, slot: Slot, why: Why) -> Choice {
     let (_, verdicts) = pipeline.step.balancer.explain(pipeline.step.site.now, request);
     let decision = NodeDecision::Forward { slot, why };
     Choice { pool: request.pool, decision, verdicts, passed_over: Vec::new(), queue: None }
 }
 
-/// Returns the servers that a request may go to and that have asked for less load.
+/// Returns the servers to which a request may go and which have asked for less load.
 fn limited_of(
     pipeline: &Pipeline<'_>,
     destination: &Destination<'_>,
@@ -264,7 +264,7 @@ fn choice_of(
         passed.extend(outcome.map(over));
         (decision, outcome)
     });
-    // The decision itself tells about the last pool.
+    // The last pool is left out, since the decision itself covers it.
     passed.retain(|over| over.pool != pool);
     let decision = without_search(decision, arrival);
     Choice { pool, decision, verdicts, passed_over: passed, queue }
@@ -289,7 +289,7 @@ fn decide<'m>(
     Ok((arrival, plan))
 }
 
-/// Says how a request is refused or dropped, and by which list, entry or rule.
+/// Returns as text how a request is refused or dropped, and by which list, entry or rule.
 fn rejected(pipeline: &Pipeline<'_>, rejection: Rejection, flow: Flow) -> String {
     match rejection {
         Rejection::Answered(OwnResponse::Capabilities) => {
@@ -319,21 +319,22 @@ fn rejected(pipeline: &Pipeline<'_>, rejection: Rejection, flow: Flow) -> String
     }
 }
 
-/// Returns advice for a call that was sent to a registered contact and came back without a route.
-fn come_back(pipeline: &Pipeline<'_>, message: &Message<'_>, has_no_route: bool) -> &'static str {
+/// Returns advice for a call that this proxy sent to a registered contact, and that came back and matches no route.
+fn loop_advice(pipeline: &Pipeline<'_>, message: &Message<'_>, has_no_route: bool) -> &'static str {
     let by_source = pipeline.registrar.as_ref().is_some_and(|registrar| registrar.reaches_sources());
     let is_ours = |via: &Via<'_>| pipeline.step.site.topology.ports.wrote(via);
     if !(has_no_route && by_source && message.vias().skip(1).flatten().any(|via| is_ours(&via))) {
         return "";
     }
-    "; it went out from here before: if to the proxy that its user has registered through, that has to add a Path, or be passed by \
+    "; it went out from here before. If it went to the proxy through which its user registered, let that proxy add a \
+     Path, or bypass it \
      with [registrar] reach = \"contact\""
 }
 
 fn refused_by(pipeline: &Pipeline<'_>, refuser: Refuser, flow: Flow) -> String {
     let routes = &pipeline.step.site.routes;
     let name = |index| &routes.rule(index).name;
-    // The source is in a network of `deny`, or in none of the networks of `allow`.
+    // The source is in a network of `deny`, or in no network of `allow`.
     let entry = |access: &Access| match access.entry(flow.peer.ip()) {
         Some(network) => format!("{} is in {network} of `deny`", flow.peer.ip()),
         None => format!("{} is in no network of `allow`", flow.peer.ip()),
@@ -349,16 +350,16 @@ fn refused_by(pipeline: &Pipeline<'_>, refuser: Refuser, flow: Flow) -> String {
         Refuser::Relay(index) => {
             let is_closed = routes.rule(index).conditions.hosts.is_empty();
             let why = if is_closed {
-                "which is for members of pools only"
+                "and only members of pools may use it"
             } else {
-                "and this one leads to no address of others in its `host_network`"
+                "and this Request-URI leads to no foreign address in its `host_network`"
             };
             format!("the route {} sends requests where their Request-URI leads, {why}", name(index))
         }
         Refuser::Answer(index) | Refuser::Silence(index) => {
-            format!("the route {} has it so", name(index))
+            format!("by the route {}", name(index))
         }
-        Refuser::NoRule => "no [[route]] is for it".to_owned(),
+        Refuser::NoRule => "no [[route]] matches it".to_owned(),
     }
 }
 

@@ -72,7 +72,7 @@ impl Shard {
             _ => {}
         }
         self.stateful.limit_memory();
-        // Before any input: waiting calls proceed if they can, so that their copies find them at their new place.
+        // Before any input, waiting calls proceed if they can. So their copies find them at their new place.
         if self.queues.as_ref().is_some_and(|queues| queues.is_stale()) {
             serve_queues(&mut self.pipeline(out));
         }

@@ -21,11 +21,11 @@ pub enum ShardInput<'a> {
     },
     /// Waiting time of the next messages in the sockets and the queue of the thread.
     Waited {
-        /// Time since the first of them arrived.
+        /// Time since the first of these messages arrived.
         waited: Duration,
         /// Number of messages still waiting, as far as the thread has read them.
         queue: usize,
-        /// Class of the messages. If they were not sorted by class: the class of new INVITEs.
+        /// Class of the messages. If they were not sorted by class, it is the class of new INVITEs.
         class: MessageClass,
     },
     /// Total busy time of the thread, due at [`Shard::busy_deadline`](crate::Shard::busy_deadline).
@@ -37,15 +37,16 @@ pub enum ShardInput<'a> {
     Period {
         /// Length of the period.
         length: Duration,
-        /// Part of the processor time available to the process that it used during the period, from 0 to 1.
+        /// Processor time that the process used during the period, divided by the processor time available to it, from
+        /// 0 to 1.
         utilisation: f64,
     },
     /// ICMP says that a datagram did not arrive, or a connection failed before a message was sent (RFC 3261 §16.9).
     Unreachable {
         /// The flow on which the message was sent.
         to: Flow,
-        /// The beginning of the message. Empty: the connections to that peer are lost, with every request sent on them
-        /// that has no response.
+        /// The beginning of the message. If empty, all connections to this peer are lost, and so is every request that
+        /// was sent on them and has no response.
         quoted: &'a [u8],
     },
     /// Addresses of a name, after [`ShardEvent::LookUp`](crate::ShardEvent::LookUp).
@@ -80,7 +81,7 @@ pub enum ShardInput<'a> {
     },
     /// Result of a password check by another shard of the process
     /// ([`ShardEvent::Judgement`](crate::ShardEvent::Judgement)).
-    Judgement(&'a digest_auth::Judgement),
+    Judgement(&'a digest_auth::AttemptResult),
     /// Load that the other shards have put on the nodes, by slot.
     OtherLoads(&'a [Load]),
     /// A new set-up.

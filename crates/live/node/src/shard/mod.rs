@@ -1,9 +1,9 @@
 //! A shard, and the path of a message through it.
 //!
-//! - `state.rs`: its parts; `setup.rs` and `take_over.rs`: its settings and their changes,
-//! - `handle.rs`: one step for each `input.rs`,
+//! - `state.rs`: the parts of a shard; `setup.rs` and `take_over.rs`: its settings and their changes,
+//! - `handle.rs`: one step for each input (`input.rs`),
 //! - `pipeline.rs`: the path of a message, with `recall.rs` and `plan.rs`,
-//! - `events.rs`: all other input,
+//! - `events.rs`: all other inputs,
 //! - `report.rs` and `explain.rs`: reports for operators.
 
 mod events;

@@ -1,7 +1,7 @@
 //! The path of a message through a shard: recall, read, decide, admit, act.
 //!
-//! A request may wait for a store, a host name or room in a queue. After its wait it is read and decided again, with
-//! its [`Progress`] (`events.rs`).
+//! A request may wait for a store, a host name or room in a queue. After its wait it is read and processed again from
+//! the beginning, with its [`Progress`] (`events.rs`).
 
 use crate::address::contact::Contact;
 use crate::admission::{NEXT_HOP_OVERLOADED, Novelty, Ticket};
@@ -15,13 +15,13 @@ use crate::forward::stateless::{Stateless, send_to};
 use crate::gate;
 use crate::outcome::Outcome;
 use crate::outcome::counters::Drop;
-use crate::outcome::rejection::{NOBODY_VERIFIES, OwnResponse, Rejection, refused};
+use crate::outcome::rejection::{CREDENTIALS_NOT_VERIFIED, OwnResponse, Rejection, refused};
 use crate::queue::CALL_WAITS_TOO_LONG;
 use crate::read::arrival::Arrival;
 use crate::read::progress::{Progress, Proof, Stage};
 use crate::registrar::serve::{find_caller, serve};
 use crate::registrar::{Registrar, STORE_SILENT};
-use crate::seen::{Became, Hop};
+use crate::seen::{Hop, RequestResult};
 use crate::shard::plan::{Plan, plan};
 use crate::shard::recall::{Recalled, recall};
 use crate::site::Site;
@@ -64,7 +64,8 @@ impl Pipeline<'_> {
             return Outcome::Handled;
         }
         if acknowledges_us(step.site, message) {
-            // Such an ACK takes little work, so it says nothing about how many requests can be handled.
+            // Such an ACK takes little work, so it does not count for the number of requests that this thread can
+            // handle.
             step.site.discard(Drop::Ack);
         } else if is_request {
             let known = known.or_else(|| (!step.site.seen.is_empty()).then(|| key(step)));
@@ -83,13 +84,13 @@ impl Pipeline<'_> {
             Some(Recalled::Cancelled(mut waiter)) => {
                 waiter.progress.refuse();
                 let terminated = refused(487, "Request Terminated").into();
-                self.refuse_waiter(waiter.flow, &waiter.bytes, waiter.progress.is_told, terminated);
+                self.refuse_waiter(waiter.flow, &waiter.bytes, waiter.progress.got_trying, terminated);
                 return self.handled(flow, message);
             }
         }
         let arrival = Arrival::read(self.step.site, self.step.pools, flow, message, key);
-        // A copy of a refused request gets the same response. It costs little, and says nothing about how many requests
-        // can be handled.
+        // A copy of a refused request gets the same response. It takes little work, so it does not count for the number
+        // of requests that this thread can handle.
         if let Some(refused) = arrival.refused()
             && arrival.check(&self.step.site.topology.ports).is_ok()
         {
@@ -108,7 +109,7 @@ impl Pipeline<'_> {
         self.handled(flow, message)
     }
 
-    /// Reports a request that took work to overload control.
+    /// Reports to overload control a request that has caused work.
     fn handled(&mut self, flow: Flow, message: &Message<'_>) -> Outcome {
         let Site { admission, now, .. } = &mut *self.step.site;
         admission.overload.handled(*now, flow, message);
@@ -136,17 +137,17 @@ impl Pipeline<'_> {
         self.go_or_refuse(&arrival, progress)
     }
 
-    /// Refuses a call that has waited for a member. `is_told`: the caller got a 100, so it sends no copies (RFC 3261
+    /// Refuses a call that has waited for a member. `got_trying`: the caller got a 100, so it sends no copies (RFC 3261
     /// §17.1.1.2), and a lost answer could not be repeated. Such a caller always gets an answer, which is retransmitted
     /// until the ACK.
-    pub(crate) fn refuse_waiter(&mut self, flow: Flow, bytes: &[u8], is_told: bool, rejection: Rejection) {
+    pub(crate) fn refuse_waiter(&mut self, flow: Flow, bytes: &[u8], got_trying: bool, rejection: Rejection) {
         let Ok(message) = wire::scan(bytes) else { return };
         let rejection = match rejection {
-            Rejection::Dropped(Drop::QueueFull) if is_told => CALL_WAITS_TOO_LONG.into(),
+            Rejection::Dropped(Drop::QueueFull) if got_trying => CALL_WAITS_TOO_LONG.into(),
             rejection => rejection,
         };
         match (rejection, self.stateful.as_deref_mut()) {
-            (Rejection::Answered(own), Some(stateful)) if is_told && stateful.has_room(&message) => {
+            (Rejection::Answered(own), Some(stateful)) if got_trying && stateful.has_room(&message) => {
                 stateful.answer_waiter(&mut self.step, flow, &message, own);
             }
             (rejection, _) => self.step.reject(flow, &message, None, rejection),
@@ -163,7 +164,7 @@ impl Pipeline<'_> {
             _ => false,
         };
         if is_silent && progress.novelty() != Novelty::Part {
-            self.note(arrival, Became::Dropped);
+            self.note(arrival, RequestResult::Dropped);
         }
         if gone.is_err() {
             progress.refuse();
@@ -235,16 +236,16 @@ impl Pipeline<'_> {
         if let Act::Forwarded(hop) = stage?
             && (hop.is_some() || novelty != Novelty::Part)
         {
-            self.note(arrival, Became::Forwarded(hop));
+            self.note(arrival, RequestResult::Forwarded(hop));
         }
         Ok(())
     }
 
     /// Records where a request went without a transaction. If sources are charged, also records requests with a
     /// transaction.
-    fn note(&mut self, arrival: &Arrival<'_>, became: Became) {
+    fn note(&mut self, arrival: &Arrival<'_>, became: RequestResult) {
         let Site { seen, tokens, admission, now, .. } = &mut *self.step.site;
-        if matches!(became, Became::Forwarded(Some(_))) || admission.is_charging() {
+        if matches!(became, RequestResult::Forwarded(Some(_))) || admission.is_charging() {
             let new = || seen.request_key(tokens, arrival.message, arrival.key, arrival.flow.peer);
             let key = arrival.seen.unwrap_or_else(new);
             seen.note(*now, key, became);
@@ -391,7 +392,7 @@ impl Pipeline<'_> {
             match assign(step, arrival, destination, progress, named) {
                 Ok(Assignment::Member { slot, pool, why }) => (slot, pool, why),
                 Ok(Assignment::Waits) => return Ok(Act::Waits),
-                // The INVITE of this request went to one of the members, and no record says which.
+                // The INVITE of this request went to one of the members, and no record shows to which one.
                 Ok(Assignment::Search) | Err(_) if arrival.method == Method::Ack || !begins && !may_keep => {
                     let slot = member_by_call(step.balancer, request).ok_or(NO_SERVER)?;
                     (slot, request.pool, Why::Session)
@@ -402,7 +403,7 @@ impl Pipeline<'_> {
         };
         let is_unproved = matches!(progress.proof, Proof::Behind);
         if is_unproved && !verifies_behind(step.site, step.site.topology.node(slot).peer) {
-            return Err(NOBODY_VERIFIES.into());
+            return Err(CREDENTIALS_NOT_VERIFIED.into());
         }
         if !(may_keep && follows.is_none() && self.keeps(arrival, service, slot)) {
             let record_route = if service.records_route() { RecordRoute::Stateless } else { RecordRoute::No };
@@ -534,7 +535,7 @@ fn kept_as(site: &Site, arrival: &Arrival<'_>, forward: Forward) -> Forward {
 fn record_route_of(service: Service, kept_as: Forward) -> RecordRoute {
     match (kept_as, service.forward()) {
         (Forward::Dialog, _) => RecordRoute::WithDialogs,
-        // The proxy that keeps the transactions of a call must see the requests of its dialogs, too.
+        // The proxy that keeps the transactions of a call must also see the requests of its dialogs.
         (_, Forward::Distributed) => RecordRoute::WithTransactions,
         _ if service.records_route() => RecordRoute::WithTransactions,
         _ => RecordRoute::No,

@@ -1,5 +1,5 @@
-//! Decides where a request goes, for traffic and for `explain`. Changes only counters, apart from the effects of the
-//! caller's `look`.
+//! Decides where a request goes, for traffic and for `explain`. Has no effects except on counters, and the effects of
+//! the caller's `look`.
 
 use crate::decide::client_flow::{FlowHop, plan_by_flow};
 use crate::decide::destination::{Destination, destination};

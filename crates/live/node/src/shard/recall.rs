@@ -14,11 +14,11 @@ use wire::{Message, Method};
 pub(crate) enum Recalled {
     /// A repetition, which needs nothing more.
     Repetition,
-    /// The CANCEL of a call that waited in a queue and was taken out of it.
+    /// The CANCEL of a call that waited in a queue. The call was removed from the queue.
     Cancelled(Box<Waiter>),
 }
 
-/// Returns whether a request repeats one that waits or was answered here, or is the CANCEL of one that waits.
+/// Returns whether a request repeats a request that waits or was answered here, or is the CANCEL of a waiting request.
 pub(crate) fn recall(
     step: &mut Step<'_>,
     registrar: Option<&mut Registrar>,
@@ -54,8 +54,8 @@ pub(crate) fn recall(
             return Some(Recalled::Repetition);
         }
     }
-    let tells = queues.as_deref_mut()?.absorbs(key)?;
-    if tells {
+    let sends_trying = queues.as_deref_mut()?.absorbs(key)?;
+    if sends_trying {
         trying(site, flow, message, out);
     }
     Some(Recalled::Repetition)

@@ -62,12 +62,13 @@ impl Shard {
         self.site.admission.overload.triage()
     }
 
-    /// Returns the waiting time from which on a new request is late.
+    /// Returns the waiting time from which on a new request counts as late.
     pub fn late(&self) -> core::time::Duration {
         self.site.admission.overload.late()
     }
 
-    /// Returns whether Resource-Priority counts in messages from this flow: it belongs to a member or a neighbour.
+    /// Returns whether Resource-Priority is honoured in messages from this flow, since they come from a member or a
+    /// neighbour.
     pub fn may_have_priority(&self, flow: base::Flow) -> bool {
         let is_member = self.site.topology.slot_at(flow.remote()).is_some();
         self.site.admission.overload.may_have_priority(flow.peer.ip(), is_member)
@@ -94,7 +95,7 @@ impl Shard {
         waiting + if are_both { noted.max(kept) } else { noted + kept }
     }
 
-    /// Visits the calls and transactions that are kept here, some more than once.
+    /// Calls `visit` for the calls and transactions that are kept here, for some more than once.
     pub fn calls(&self, mut visit: impl FnMut(CallKey)) {
         self.balancer.sessions(0, usize::MAX, |session| visit(session.key));
         let of_stores = self.registrar.iter().flat_map(|registrar| registrar.waiting().requests());
@@ -107,7 +108,7 @@ impl Shard {
     /// Checks that every load is the sum of its leases, and that each open ticket belongs to a request in progress.
     ///
     /// # Errors
-    /// Says which load or how many tickets differ.
+    /// The text says which load or how many tickets differ.
     pub fn audit(&self) -> Result<(), String> {
         self.balancer.audit()?;
         let of_stores = self.registrar.as_ref().map_or(0, |registrar| registrar.waiting().tickets());
@@ -140,7 +141,7 @@ impl Shard {
         self.site.sharing.as_ref().map(|sharing| sharing.report())
     }
 
-    /// Returns whether the shard keeps transactions. Then it must learn of datagrams that did not arrive
+    /// Returns whether the shard keeps transactions. Then it must be told of datagrams that did not arrive
     /// ([`ShardInput::Unreachable`](crate::ShardInput::Unreachable)).
     pub fn has_transactions(&self) -> bool {
         self.stateful.is_in_use()

@@ -16,8 +16,8 @@ use core::time::Duration;
 use route::{RateSettings, Service};
 use std::sync::Arc;
 
-/// All settings of the shards of a process at one moment. Every change creates a new value, and each shard takes it
-/// over as a whole.
+/// All settings of the shards of a process at one moment. Every change makes a new value, which each shard applies as a
+/// whole.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Setup {
     /// The nodes by slot, with nodes that left.
@@ -35,10 +35,10 @@ pub struct Setup {
 /// The shards' settings from the configuration, independent of the state of its members.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ShardSettings {
-    /// Whether a request of an unknown dialog is handled like a new request, which only next hops need. Otherwise it
-    /// gets 481.
+    /// Whether a request of an unknown dialog is handled like a new request. This is needed only if there are only next
+    /// hops. Otherwise such a request gets 481.
     pub forwards_orphans: bool,
-    /// Unix time of [`Instant::ZERO`] in seconds, by the clock of the tokens, which outlive the process.
+    /// Unix time of [`Instant::ZERO`] in seconds, for the times in tokens. Tokens outlive the process.
     pub epoch_unix: u64,
     /// Whether each failed request is reported ([`ShardEvent::Failed`](crate::ShardEvent::Failed)). Each report takes
     /// memory.
@@ -93,7 +93,8 @@ pub struct PoolSetup {
     pub service: Service,
     /// The policy that chooses the member of the next call.
     pub policy: PolicyKind,
-    /// Number of members in the configuration. Round-robin turns of the shards start at different members.
+    /// Number of members in the configuration. It is used to start the round-robin turns of the shards at different
+    /// members.
     pub members: usize,
     /// The nodes of the pool.
     pub nodes: Members,
@@ -101,7 +102,8 @@ pub struct PoolSetup {
     pub queue: Option<Arc<QueueSetup>>,
     /// Law of the limit that protects members from overload, if there is one.
     pub member_law: Option<MemberLaw>,
-    /// Time a member may leave an INVITE without a response before another member gets it. Zero: no limit.
+    /// Time for which a member may leave an INVITE without a response. After it another member gets the INVITE. Zero:
+    /// no limit.
     pub invite_timeout: Duration,
 }
 
@@ -117,7 +119,7 @@ impl PoolSetup {
         invite_timeout: Duration::ZERO,
     };
 
-    /// Creates a pool of these nodes without a queue. If it has all nodes, turns begin at the first node.
+    /// Creates a pool of these nodes without a queue. If the pool has all nodes, turns begin at the first node.
     pub fn new(service: Service, policy: PolicyKind, nodes: Members) -> Self {
         let members = match &nodes {
             Members::All => 0,
@@ -126,7 +128,7 @@ impl PoolSetup {
         Self { service, policy, members, nodes, ..Self::GONE }
     }
 
-    /// Returns the slot where a shard's turns begin. Each of `shards` begins at another member.
+    /// Returns the slot at which the turns of a shard begin. Each of `shards` shards begins at another member.
     pub fn first_turn(&self, shard: usize, shards: usize) -> usize {
         let place = |count: usize| shard * count / shards.max(1);
         match &self.nodes {
@@ -148,7 +150,7 @@ impl Setup {
         PipelineSettings { forwards_orphans, epoch_unix, stopping: self.stopping, tell_failures }
     }
 
-    /// Returns the next hops that are in a pool.
+    /// Returns the nodes that are next hops of a pool.
     pub fn hops(&self) -> impl Iterator<Item = Slot> + '_ {
         self.strangers().filter(|&slot| self.pools.iter().any(|pool| pool.nodes.has(slot)))
     }

@@ -20,7 +20,7 @@ pub struct ShardIdentity {
     pub shard: usize,
     /// Number of shards of the process. Limits of the set-up are divided among them.
     pub shards: usize,
-    /// A secret of this process and shard alone.
+    /// A secret that only this shard of this process has.
     pub secret: [u8; 16],
     /// Serial number of its first branch. Each shard and each start of the process has a different one.
     pub serial: u64,
@@ -59,7 +59,7 @@ pub struct Shard {
     pub(crate) stateful: Box<Stateful>,
     /// The registrar, if there is one.
     pub(crate) registrar: Option<Box<Registrar>>,
-    /// Secret of the registrar, of this process and shard alone.
+    /// Secret of the registrar, which only this shard of this process has.
     pub(crate) registrar_secret: [u8; 16],
     /// Queues of new calls; `None` if no pool has one.
     pub(crate) queues: Option<Box<Queues>>,

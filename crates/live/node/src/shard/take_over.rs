@@ -1,4 +1,4 @@
-//! Changes a shard to a new set-up. Only the parts that differ are changed.
+//! Applies a new set-up to a shard. Only the parts that differ are changed.
 
 use super::state::Shard;
 use crate::queue::{QueueSetup, Queues};
@@ -18,8 +18,8 @@ impl Shard {
         self.take_over(Some(&before), setup);
     }
 
-    /// Applies the differences from `before`. A policy that stays keeps its turns and averages. Open transactions and
-    /// calls keep the settings that they started with.
+    /// Applies the differences from `before`. A policy that does not change keeps its turns and averages. Open
+    /// transactions and calls keep the settings that they started with.
     pub(crate) fn take_over(&mut self, before: Option<&Setup>, setup: &Setup) {
         let differs =
             |is_same: fn(&Setup, &Setup) -> bool| before.is_none_or(|before| !is_same(before, setup));
@@ -113,7 +113,7 @@ impl Shard {
         let has_pool = services.iter().any(|service| *service != Service::Balance);
         let of_hops = || (0..).map(PoolId).zip(&services).filter(|(_, service)| service.has_hops());
         let named = of_hops().flat_map(|(pool, _)| self.balancer.members(pool));
-        // Nodes that left may still have calls.
+        // Nodes that left a pool may still have calls.
         let counted = of_hops().filter(|(_, service)| service.counts_calls());
         let counted = counted.flat_map(|(pool, _)| self.balancer.nodes_of(pool));
         self.stateful.set_pools(has_pool, Members::of(named), Members::of(counted));
@@ -150,8 +150,8 @@ impl Shard {
         }
     }
 
-    /// Changes the secrets of new tokens. Calls in the table keep the branches that they began with, since a CANCEL or
-    /// a retransmission must have the branch that its node knows (RFC 3261 §16.11).
+    /// Changes the secrets of new tokens. Calls in the table keep the branches that they began with. A CANCEL or a
+    /// retransmission must have the branch that its node knows (RFC 3261 §16.11).
     fn set_tokens(&mut self, tokens: &Tokens) {
         if !self.site.tokens.same_key(tokens) {
             self.site.rekeyed = Some(self.site.now);

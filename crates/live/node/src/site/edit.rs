@@ -37,8 +37,9 @@ pub(crate) fn edit_by_rule(
     rule.actions.headers(message, &mut site.edits);
 }
 
-/// Removes credentials for this proxy (RFC 3261 §22.3), in requests within dialogs as well (§13.2.2.4): the elements
-/// behind could guess the password from them. Also removes a client's statements about its own identity (RFC 3325 §5).
+/// Removes credentials for this proxy (RFC 3261 §22.3), also in requests within dialogs (§13.2.2.4). Otherwise the next
+/// elements could guess the password from the credentials. Also removes a client's statements about its own identity
+/// (RFC 3325 §5).
 pub(crate) fn drop_credentials(site: &mut Site, message: &Message<'_>, from: Flow) {
     let Some(realm) = site.realm.as_deref() else { return };
     let is_trusted = is_trusted(site, from);

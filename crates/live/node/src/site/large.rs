@@ -1,4 +1,5 @@
-//! Requests that are too long for UDP (RFC 3261 §18.1.1): the transport of each, and addresses where TCP has failed.
+//! Requests that are too long for UDP (RFC 3261 §18.1.1): the transport of each of them, and the addresses at which TCP
+//! has failed.
 
 use base::{Instant, Recent};
 use core::time::Duration;
@@ -6,11 +7,12 @@ use std::net::SocketAddr;
 
 /// The longest request over UDP, in bytes, since the MTU of the path is unknown.
 pub(crate) const LONGEST_OVER_UDP: usize = 1_300;
-/// Long requests in one generation: as many as 500 calls a second begin in 32 s (64*T1).
+/// Number of long requests in one generation: as many as begin in 32 s (64*T1) at 500 calls a second.
 const REQUESTS: usize = 16_384;
-/// Addresses in one generation that did not accept a connection.
+/// Number of addresses in one generation that did not accept a connection.
 const REFUSALS: usize = 4_096;
-/// Pause without connection attempts to an address after a failed one. It doubles with each failure in a row.
+/// Pause without connection attempts to an address after one attempt has failed. It doubles with each further failure
+/// without a success in between.
 const FIRST_PAUSE: Duration = Duration::from_mins(1);
 const LONGEST_PAUSE: Duration = Duration::from_hours(1);
 
@@ -30,7 +32,8 @@ pub(crate) struct LargeRequestTable {
     /// Recent long requests, by a hash of their branch. `Some`: the request left by TCP in place of this UDP port.
     /// `None`: it left by UDP.
     pub(crate) sent: Recent<u64, Option<u16>>,
-    /// Addresses that did not accept a connection: when the next attempt is allowed, and the length of the pause.
+    /// Addresses that did not accept a connection, each with the time when the next attempt is allowed, and with the
+    /// length of the pause.
     refused: Recent<SocketAddr, (Instant, Duration)>,
 }
 
@@ -63,24 +66,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_while_refusals_follow_each_other() {
+    fn pauses_double_with_refusals_in_a_row() {
         let (mut table, at) = (LargeRequestTable::default(), SocketAddr::from(([192, 0, 2, 1], 5060)));
         let mut now = Instant::ZERO;
         let mut pauses = Vec::new();
         for _ in 0..8 {
             assert!(table.may_try(now, at));
             table.refused(now, at);
-            // The others that waited for the same connection.
+            // Failures of the other requests that waited for the same connection.
             table.refused(now, at);
-            let begun = now;
+            let start = now;
             while !table.may_try(now, at) {
                 now += Duration::from_secs(30);
             }
-            pauses.push(now.saturating_since(begun).as_secs() / 60);
+            pauses.push(now.saturating_since(start).as_secs() / 60);
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
         now += LONGEST_PAUSE;
         table.refused(now, at);
-        assert!(table.may_try(now + FIRST_PAUSE, at), "it took connections meanwhile");
+        assert!(table.may_try(now + FIRST_PAUSE, at), "after a success the pause is short again");
     }
 }

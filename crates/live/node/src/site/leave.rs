@@ -21,7 +21,7 @@ fn hash(tokens: &Tokens, branch: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Returns a TCP flow to the peer of `udp`, if possible from a port at the same local address.
+/// Returns a TCP flow to the peer of `udp`, if possible from the same local address.
 fn tcp_instead(ports: &Ports, udp: Flow) -> Option<Flow> {
     let ip = ports.get(udp.listener)?.advertised.ip();
     let is_beside = |port: &Port| port.transport == Transport::Tcp && port.advertised.ip() == ip;
@@ -71,7 +71,7 @@ fn leave_by_length(
     let is_large = is_server && site.large.by == LargeRequests::Tcp && length > LONGEST_OVER_UDP;
     let stays_over_udp = site.large.sent.get(&key) == Some(&None) || !site.large.may_try(site.now, udp.peer);
     if is_large && stays_over_udp {
-        // Copies of this request leave by UDP too, even when a connection may be tried again.
+        // Copies of this request also leave by UDP, even after a new connection attempt is allowed.
         site.large.sent.insert(key, None);
         return stays;
     }
@@ -84,15 +84,15 @@ fn leave_by_length(
     (tcp, via.len()..via.len() + branch.len())
 }
 
-/// Returns whether this request was to leave by `tcp`, and a copy of it has left by UDP since.
+/// Returns whether this request was assigned to `tcp`, and a copy of it has left by UDP since.
 pub(crate) fn has_left_by_udp(site: &Site, tcp: Flow, request: &[u8]) -> bool {
     let branch = wire::scan(request).ok().and_then(|message| message.top_via().branch);
     let was = branch.and_then(|branch| site.large.sent.get(&hash(&site.tokens, branch)));
     tcp.transport == Transport::Tcp && was == Some(&None)
 }
 
-/// Returns a request as it goes over UDP, and its flow, after the connection for it was not accepted. `None`: the
-/// request did not leave by TCP for its length.
+/// Returns a request in its form for UDP, and its flow, after the TCP connection for it was not accepted. `None` if its
+/// length was not the reason for TCP.
 pub(crate) fn over_udp(site: &mut Site, tcp: Flow, request: &[u8]) -> Option<(Vec<u8>, Flow)> {
     if tcp.transport != Transport::Tcp || tcp.connection.is_some() {
         return None;

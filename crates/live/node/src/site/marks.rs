@@ -16,12 +16,12 @@ use wire::{Message, Method};
 pub(crate) enum CredentialsFor {
     /// This proxy alone: the credentials answer its challenge.
     Us,
-    /// Another proxy that has the keys of the nonces.
+    /// Another proxy, which has the keys of the nonces.
     Another,
-    /// The first proxy that challenges: there are no credentials, or no valid ones.
-    Anybody,
+    /// The first proxy that challenges: there are no credentials, or no valid credentials.
+    FirstChallenger,
     /// None: the credentials have been verified.
-    NobodyAnyMore,
+    Verified,
 }
 
 /// Returns whether this proxy shares out the state of dialogs. It then keeps the dialogs of calls whose transactions it
@@ -37,8 +37,8 @@ pub(crate) fn has_record_elsewhere(site: &Site, message: &Message<'_>, from: Soc
 }
 
 /// Returns whether this proxy of the chain keeps the transaction of a request outside dialogs that goes on to `to`.
-/// `has_room`: there is room for it here. Must not be called for a copy of a request that is kept here, since the copy
-/// belongs to its transaction.
+/// `has_room`: there is room for it here. Must not be called for a copy of a request whose transaction is kept here,
+/// since the copy belongs to this transaction.
 pub(crate) fn keeps(
     site: &mut Site,
     message: &Message<'_>,
@@ -48,16 +48,16 @@ pub(crate) fn keeps(
     out: &mut Outbox<ShardEvent>,
 ) -> bool {
     let Some(sharing) = &mut site.sharing else { return true };
-    if sharing.meets_stranger(message, from) {
+    if sharing.is_marked_by_unknown_neighbour(message, from) {
         out.event(ShardEvent::MarkOfStranger(from));
     }
     let call = Call {
         from: sharing.neighbour(from),
-        // A neighbour without a recent notice may not share out state. In that case no proxy behind would keep the
+        // A neighbour without a recent notice perhaps does not share out state. Then no later proxy would keep the
         // call.
         to: sharing
             .neighbour(to)
-            .filter(|to| sharing.distributor.hears(site.now, *to))
+            .filter(|to| sharing.distributor.has_notice(site.now, *to))
             .map_or(NextHop::Exit, NextHop::Neighbour),
         kept: sharing.mark(message, from).has(sharing.function),
         key: site.seen.keys.request(message).key.0 as u64,
@@ -69,7 +69,7 @@ pub(crate) fn keeps(
 }
 
 /// Returns the origin of a new request for overload control. OPTIONS count as requests of a client whose share is 1.
-/// Other elements probe this proxy with them, and would send it no calls for a while after a 503.
+/// Other elements probe this proxy with OPTIONS, and after a 503 they would send no calls for a while.
 pub(crate) fn origin(site: &Site, from: SocketAddr, method: Method) -> NewRequestSender {
     match site.sharing.as_ref().filter(|_| method != Method::Options) {
         None => NewRequestSender::Client(1.0),
@@ -93,9 +93,9 @@ pub(crate) fn is_vouched(site: &Site, message: &Message<'_>, from: SocketAddr) -
             .is_some_and(|value| site.tokens.is_vouched(message, value, site.unix()))
 }
 
-/// Returns whether a neighbour demands that the sender of a request is authenticated.
+/// Returns whether a neighbour asks this proxy to authenticate the sender of a request.
 pub(crate) fn is_asked(site: &Site, message: &Message<'_>, from: SocketAddr) -> bool {
-    site.sharing.as_ref().is_some_and(|sharing| sharing.mark(message, from).asks())
+    site.sharing.as_ref().is_some_and(|sharing| sharing.mark(message, from).requires_authentication())
 }
 
 /// Returns whether another proxy may keep the transaction of a request that this proxy forwards.
@@ -107,11 +107,11 @@ pub(crate) fn shares_state(site: &Site) -> bool {
 pub(crate) fn verifies_behind(site: &Site, hop: SocketAddr) -> bool {
     let sharing = site.sharing.as_ref();
     let authentication = sharing.and_then(|sharing| sharing.authentication.as_ref());
-    authentication.is_some_and(|distributor| distributor.hears(site.now, hop))
+    authentication.is_some_and(|distributor| distributor.has_notice(site.now, hop))
 }
 
-/// Returns whether a proxy behind verifies the credentials of a request, or an earlier proxy has verified them. `to` is
-/// the next hop, if it verifies credentials or leaves them to others.
+/// Returns whether a later proxy verifies the credentials of a request, or an earlier proxy has verified them. `to` is
+/// the next hop, if this hop or a proxy behind it verifies credentials.
 pub(crate) fn leaves_credentials(
     site: &mut Site,
     message: &Message<'_>,
@@ -125,7 +125,7 @@ pub(crate) fn leaves_credentials(
     let call = Call {
         from: neighbour,
         to: to.map_or(NextHop::Exit, NextHop::Neighbour),
-        kept: credentials == CredentialsFor::NobodyAnyMore,
+        kept: credentials == CredentialsFor::Verified,
         // A request repeated with credentials has the same key (RFC 3261 §22.2).
         key: site.tokens.dialog_key(message),
     };
@@ -138,7 +138,7 @@ pub(crate) fn leaves_credentials(
             let elsewhere = distributor.on_call_without_room(site.now, call);
             elsewhere.unwrap_or_else(|| distributor.on_call(site.now, call))
         }
-        CredentialsFor::Anybody | CredentialsFor::NobodyAnyMore => distributor.on_call(site.now, call),
+        CredentialsFor::FirstChallenger | CredentialsFor::Verified => distributor.on_call(site.now, call),
     };
     sharing.report.authentication.count(decision);
     decision != StateDecision::Keep
@@ -163,7 +163,8 @@ pub(crate) fn hear_load(site: &mut Site, response: &Message<'_>, flow: Flow, out
     }
 }
 
-/// Writes the notices into the Via of a response's next receiver, if it is a neighbour, and removes any other notice.
+/// Writes the notices into the Via of the next receiver of a response, if this receiver is a neighbour. Removes all
+/// other notices.
 pub(crate) fn tell_notice(site: &mut Site, response: &Message<'_>, to: SocketAddr) {
     let Site { sharing: Some(sharing), scratch, edits, .. } = site else { return };
     let Some(via) = response.second_via() else { return };
@@ -176,7 +177,7 @@ pub(crate) fn tell_notice(site: &mut Site, response: &Message<'_>, to: SocketAdd
     }
     let was_clean = done == via.value.start;
     scratch.extend_from_slice(&bytes[done as usize..via.value.end as usize]);
-    let neighbour = sharing.neighbour(to).filter(|neighbour| sharing.tells(*neighbour));
+    let neighbour = sharing.neighbour(to).filter(|neighbour| sharing.carries_notice(*neighbour));
     if neighbour.is_some() {
         for (function, distributor) in sharing.distributors() {
             write_param(scratch, function.notice_parameter(), distributor.notice(neighbour));
@@ -200,5 +201,5 @@ pub(crate) fn write_param(out: &mut Vec<u8>, name: &str, value: impl core::fmt::
             Ok(())
         }
     }
-    write!(Text(out), ";{name}={value}").expect("there is always room");
+    write!(Text(out), ";{name}={value}").expect("writing to a Vec cannot fail");
 }

@@ -1,5 +1,5 @@
-//! State shared by all ways of forwarding: addresses, secrets, names, remote targets, reading of messages, own
-//! responses.
+//! State that all ways of forwarding share: addresses, secrets, names, remote targets, the reading of messages, and
+//! this proxy's own responses.
 
 pub(crate) mod allowance;
 pub(crate) mod edit;
@@ -70,29 +70,29 @@ pub(crate) struct Site {
     pub(crate) admission: Admission,
     /// Results of recent requests.
     pub(crate) seen: Seen,
-    /// Limits reports that the session table had no room.
+    /// Limits the reports that the session table had no room.
     pub(crate) no_room: Throttle,
-    /// Limits reports that no member of a pool took new calls, by pool.
+    /// Limits the reports that no member of a pool took new calls, by pool.
     pub(crate) no_server: BTreeMap<PoolId, Throttle>,
-    /// Limits reports that the members of a pool were at a limit, by pool.
+    /// Limits the reports that the members of a pool were at a limit, by pool.
     pub(crate) at_limit: BTreeMap<PoolId, Throttle>,
     /// Whether it was reported that a node answers without Record-Route.
-    pub(crate) is_unrecorded_told: bool,
+    pub(crate) has_reported_unrecorded: bool,
     /// Whether it was reported that a proxy passes REGISTERs on without Path.
-    pub(crate) is_pathless_told: bool,
+    pub(crate) has_reported_pathless: bool,
     /// Requests that are too long for UDP.
     pub(crate) large: LargeRequestTable,
     pub(crate) edits: Edits,
     /// Buffer for header fields being added, kept to reuse its memory.
     pub(crate) scratch: Vec<u8>,
-    /// When the key of new tokens last changed, if it did.
+    /// Time of the last change of the key of new tokens, if there was a change.
     pub(crate) rekeyed: Option<Instant>,
     pub(crate) now: Instant,
     failure: Option<FailureCause>,
 }
 
 impl Site {
-    /// Creates the state. `keys` belong to this process and shard alone.
+    /// Creates the state. `keys` are keys that only this shard of this process has.
     pub(crate) fn new(
         topology: Arc<AddressTable>,
         tokens: Tokens,
@@ -118,8 +118,8 @@ impl Site {
             no_server: BTreeMap::new(),
             no_room: Throttle::default(),
             at_limit: BTreeMap::new(),
-            is_unrecorded_told: false,
-            is_pathless_told: false,
+            has_reported_unrecorded: false,
+            has_reported_pathless: false,
             large: LargeRequestTable::default(),
             edits: Edits::new(),
             scratch: Vec::new(),
@@ -133,13 +133,13 @@ impl Site {
         self.settings.unix(self.now)
     }
 
-    /// Returns the date by the clock of the tokens, for nonces.
+    /// Returns the date for nonces, by the same clock as for tokens.
     pub(crate) fn date(&self) -> UnixTime {
         UnixTime::from_secs(self.settings.epoch_unix) + self.now.saturating_since(Instant::ZERO)
     }
 
-    /// Returns the key for branches of a request or session that began at `began`. Copies of a request must have one
-    /// branch (RFC 3261 §16.11), even if the key changes between them.
+    /// Returns the key for branches of a request or session that began at `began`. All copies of a request must have
+    /// the same branch (RFC 3261 §16.11), even if the key changes between them.
     pub(crate) fn key_since(&self, began: impl FnOnce() -> Instant) -> KeyIndex {
         let is_older = self.rekeyed.is_some_and(|rekeyed| began() <= rekeyed);
         if is_older { self.tokens.before() } else { KeyIndex::CURRENT }
@@ -177,8 +177,8 @@ impl Site {
         check_loop(&self.topology, &self.tokens, message, &routing, key)
     }
 
-    /// Returns the target of a request within a dialog, if the request may go there: by its token, or because the other
-    /// party has moved there.
+    /// Returns facts about the target of a request within a dialog, if the request may go there. It may if its token
+    /// names the target, or if the other party has moved there.
     pub(crate) fn led(
         &mut self,
         message: &Message<'_>,
@@ -190,8 +190,8 @@ impl Site {
         if by_token && flow.is_none() {
             return Some(KnownTarget { heard, flow });
         }
-        // A client that is reached by its connection may have opened another connection since. Over UDP it is reached
-        // at the address that it registered from, as the token says.
+        // A client that is reached by its connection may meanwhile have opened another connection. Over UDP it is
+        // reached at the address that it registered from, as the token says.
         let is_proven = |by: &ClientFlow| by.is_connection() || flow == Some(*by);
         let by = Side::of(held.by_initiator);
         let asked = TargetRefresh::new(&self.tokens, message, by.other(), by, target);
@@ -211,7 +211,7 @@ impl Site {
             if message.status().is_some() {
                 overload.tell(buffer, start, way);
             }
-            // A response has lost a Via, and room was checked for a request.
+            // For a request, the room was checked before. A response has lost a Via.
             debug_assert!(buffer.len() - start <= (message.bytes().len() + ADDED).min(LARGEST));
         });
     }

@@ -1,4 +1,5 @@
-//! Host names in the URIs of requests that leave the site (RFC 3263 §4): looked up by the caller, remembered here.
+//! Host names in the URIs of requests that leave the site (RFC 3263 §4). The caller of the shard looks them up; the
+//! answers are kept here.
 
 use crate::address::hop_name::{HopName, Resolved};
 use crate::address::ports::Ports;
@@ -49,9 +50,9 @@ enum Found {
 struct Entry {
     transport: Transport,
     addresses: Vec<(SocketAddr, f64)>,
-    /// Whether there was a complete answer. Before it, there may be further addresses.
+    /// Whether there was a complete answer. Until then there may be further addresses.
     is_whole: bool,
-    /// When the name is to be looked up again.
+    /// Time when the name has to be looked up again.
     stale_at: Instant,
 }
 
@@ -69,9 +70,9 @@ impl Default for Names {
     }
 }
 
-/// Names in one generation: more than the hosts that a site talks to in a day.
+/// Number of names in one generation: more than a site uses in a day.
 const GENERATION: usize = 2_048;
-/// Refusal of a request that would come back to this proxy, where it would count as another sender's.
+/// Refusal of a request that would come back to this proxy, where it would look like a request of another sender.
 const OURS: Refused = refused(404, "Leads Back Here");
 /// Time after which an unanswered question is repeated.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
@@ -79,9 +80,9 @@ const ASK_AGAIN: Duration = Duration::from_secs(5);
 const LONGEST: usize = 253;
 
 impl Names {
-    /// Returns the next hop of a request that leaves the site, by a listener of its address family, preferably the
-    /// `preferred` one (RFC 3261 §16.6 step 7). Refuses a hop that is this proxy. A name that has to be looked up
-    /// becomes an event.
+    /// Returns the next hop of a request that leaves the site (RFC 3261 §16.6 step 7). The flow leaves from a listener
+    /// of the hop's address family, if possible from the `preferred` one. Fails if the hop is this proxy. If a name has
+    /// to be looked up, adds an event.
     pub(crate) fn next_hop(
         &mut self,
         now: Instant,
@@ -131,8 +132,8 @@ impl Names {
     }
 
     /// Returns the address for requests of a call, and the question to ask now, if any. The address stays the same
-    /// while the answers do (RFC 3263 §4.4: a stateless proxy must choose the same for each retransmission). `usable`
-    /// says whether an address can be reached.
+    /// while the answers are the same (RFC 3263 §4.4: a stateless proxy must choose the same address for each
+    /// retransmission). `usable` says whether an address can be reached.
     fn find(
         &mut self,
         now: Instant,
@@ -150,7 +151,7 @@ impl Names {
             let entry = Entry { transport, addresses: Vec::new(), is_whole: false, stale_at: Instant::ZERO };
             self.known.insert(self.key.clone(), entry);
         }
-        let entry = self.known.get_mut(&self.key).expect("it was there or has just been put there");
+        let entry = self.known.get_mut(&self.key).expect("the entry exists or was just added");
         let ask = entry.stale_at <= now;
         if ask {
             entry.stale_at = now + ASK_AGAIN;
@@ -164,7 +165,7 @@ impl Names {
         (found, ask.then(|| hop_name(name)))
     }
 
-    /// Takes an answer. A failed look-up keeps the last good answer. A partial answer replaces only the address
+    /// Takes an answer. After a failed look-up the last good answer is kept. A partial answer replaces only the address
     /// families that it contains.
     pub(crate) fn learn(&mut self, now: Instant, name: &HopName, answer: &Resolved) {
         self.set_key(name.named());
@@ -180,7 +181,7 @@ impl Names {
             let lacks = |family: bool| answer.addresses.iter().all(|(found, _)| found.is_ipv4() != family);
             let former = entry.addresses.iter().filter(|(known, _)| lacks(known.is_ipv4()));
             addresses.extend(former);
-            // Sorted like a complete answer, so that each call keeps its address.
+            // The addresses are sorted like a complete answer, so that each call keeps its address.
             addresses.sort_by_key(|&(address, _)| address);
         }
         (entry.transport, entry.addresses) = (answer.transport, addresses);
@@ -197,7 +198,7 @@ impl Names {
 /// Checks that requests can leave over the transport of a target.
 fn check_transport(target: Target<'_>, ports: &Ports) -> Result<(), Refused> {
     match target {
-        // The DNS may say that the name is reached over TCP.
+        // The DNS may give TCP as the transport of the name.
         Target::Name(NamedHost { by_dns: true, transport: Transport::Udp, .. })
             if ports.has(Transport::Tcp) =>
         {
@@ -223,7 +224,8 @@ pub(crate) fn hop_name(NamedHost { host, port, transport, by_dns }: NamedHost<'_
     HopName { transport, by_dns, host: String::from_utf8_lossy(host).to_ascii_lowercase(), port }
 }
 
-/// Returns whether a name never has an address (RFC 6761 §6.4). Browsers use such names for themselves (RFC 7118 §5).
+/// Returns whether a name ends in `.invalid` and never has an address (RFC 6761 §6.4). Browsers use such names in their
+/// own Via and Contact (RFC 7118 §5).
 fn is_invalid(host: &[u8]) -> bool {
     const INVALID: &[u8] = b".invalid";
     host.len().checked_sub(INVALID.len()).is_some_and(|at| host[at..].eq_ignore_ascii_case(INVALID))
@@ -243,7 +245,7 @@ fn choose(
         left -= weight;
         left <= 0.0
     });
-    // Rounding may leave a small rest at the end.
+    // Rounding may leave a small remainder at the end.
     chosen.or_else(|| usable().last()).map(|(address, _)| *address)
 }
 
@@ -279,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_asked_for_once_and_again_when_its_answer_is_stale() {
+    fn a_name_is_looked_up_once_and_again_when_its_answer_is_stale() {
         let mut names = Names::default();
         assert_eq!(find(&mut names, 0, "A.example."), (Found::NotYet, Some(name("a.example"))));
         assert_eq!(find(&mut names, 10, "a.example"), (Found::NotYet, None));
@@ -291,12 +293,16 @@ mod tests {
         names.learn(Instant::from_millis(5_100), &name("a.example"), &answer(&[(address(1), 1.0)]));
         assert_eq!(find(&mut names, 35_000, "a.EXAMPLE"), (Found::Address(peer(1)), None));
         let stale = find(&mut names, 35_100, "a.example");
-        assert_eq!(stale, (Found::Address(peer(1)), Some(name("a.example"))), "nobody waits for the new one");
+        assert_eq!(
+            stale,
+            (Found::Address(peer(1)), Some(name("a.example"))),
+            "the old answer is used until the new one arrives"
+        );
         names.learn(Instant::from_millis(35_200), &name("a.example"), &answer(&[]));
         assert_eq!(
             find(&mut names, 35_200, "a.example"),
             (Found::Address(peer(1)), None),
-            "the last good one"
+            "the last good answer"
         );
         find(&mut names, 36_000, "b.example");
         let failed = Resolved { partial: true, ..answer(&[]) };
@@ -304,18 +310,18 @@ mod tests {
         assert_eq!(
             find(&mut names, 36_000, "b.example").0,
             Found::NotYet,
-            "a failure says nothing of the name"
+            "a failed look-up keeps the answer"
         );
         names.learn(Instant::from_millis(36_000), &name("b.example"), &answer(&[]));
         assert_eq!(find(&mut names, 36_001, "b.example"), (Found::Nowhere, None));
     }
 
     #[test]
-    fn a_partial_answer_takes_away_no_family() {
+    fn a_partial_answer_removes_no_family() {
         let mut names = Names::default();
         let six: SocketAddr = "[2001:db8::1]:5060".parse().expect("a constant");
         let partial = |of: SocketAddr| Resolved { partial: true, ..answer(&[(of, 1.0)]) };
-        // As if all listeners were of IPv4.
+        // All listeners count as IPv4 here.
         let find = |names: &mut Names| {
             names.find(Instant::ZERO, named("a.example"), CALL, |peer| peer.address.is_ipv4()).0
         };
@@ -324,15 +330,15 @@ mod tests {
             names.learn(Instant::ZERO, &name("a.example"), &answer);
             find(&mut names)
         };
-        assert_eq!(after(partial(six)), Found::NotYet, "the other part may be of use");
+        assert_eq!(after(partial(six)), Found::NotYet, "the other family may have a usable address");
         assert_eq!(after(partial(address(1))), Found::Address(peer(1)));
         assert_eq!(after(partial(six)), Found::Address(peer(1)));
-        assert_eq!(after(partial(address(2))), Found::Address(peer(2)), "that part was answered");
-        assert_eq!(after(answer(&[(six, 1.0)])), Found::Nowhere, "now that is all there is");
+        assert_eq!(after(partial(address(2))), Found::Address(peer(2)), "the answered family is used");
+        assert_eq!(after(answer(&[(six, 1.0)])), Found::Nowhere, "the complete answer has no usable address");
     }
 
     #[test]
-    fn a_port_or_a_transport_makes_another_name() {
+    fn port_and_transport_distinguish_names() {
         let mut names = Names::default();
         find(&mut names, 0, "a.example");
         names.learn(Instant::ZERO, &name("a.example"), &answer(&[(address(1), 1.0)]));
@@ -345,12 +351,12 @@ mod tests {
             let named = find(NamedHost { transport, by_dns, ..named("a.example") });
             assert_eq!(named, (Found::NotYet, Some(HopName { transport, by_dns, ..name("a.example") })));
         }
-        assert_eq!(find(named("df7jal.INVALID.")), (Found::Nowhere, None), "it is never looked up");
+        assert_eq!(find(named("df7jal.INVALID.")), (Found::Nowhere, None), "such a name is never looked up");
     }
 
     /// RFC 3263 §4.1: the DNS determines the transport of a name whose URI names none.
     #[test]
-    fn the_answer_says_the_transport() {
+    fn the_answer_determines_the_transport() {
         let mut names = Names::default();
         find(&mut names, 0, "a.example");
         let by = |transport, addresses: &[(SocketAddr, f64)], partial| Resolved {
@@ -371,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_share_the_addresses_by_weight_and_each_keeps_its_own() {
+    fn calls_are_spread_by_weight_and_keep_their_address() {
         let mut names = Names::default();
         find(&mut names, 0, "a.example");
         let addresses = [(address(1), 1.0), (address(2), 3.0), (address(3), 100.0)];
@@ -392,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_what_is_in_use_stays() {
+    fn memory_is_bounded_and_used_names_stay() {
         let mut names = Names::default();
         find(&mut names, 0, "used.example");
         names.learn(Instant::ZERO, &name("used.example"), &answer(&[(address(1), 1.0)]));

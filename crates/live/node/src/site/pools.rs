@@ -9,15 +9,15 @@ use route::Service;
 /// Services of the pools, and the pools that dialogs belong to.
 #[derive(Default)]
 pub(crate) struct Pools {
-    /// Services by the number of the pool. Beyond the end, pools are balanced without transactions.
+    /// Services by the number of the pool. A pool with a higher number is balanced without transactions.
     services: Vec<Service>,
-    /// The pool for requests of no rule and no dialog. It is the only one if there are no rules.
+    /// The pool for requests without a rule and outside dialogs. It is the only pool if there are no rules.
     first: PoolId,
     /// Next hops: nodes that are in no pool of members. Their requests are handled like the requests of any caller.
     hops: Members,
     /// The pool that the dialogs with a node belong to, by slot.
     of_dialogs: Vec<PoolId>,
-    /// Time that a member may leave an INVITE without a response, by number of the pool.
+    /// Time for which a member may leave an INVITE without a response, by number of the pool.
     invite_timeouts: Vec<Duration>,
 }
 
@@ -40,8 +40,8 @@ impl Pools {
         self.invite_timeouts.get(pool.index()).copied().unwrap_or_default()
     }
 
-    /// Returns the pool of dialogs with a node. Of several pools with the node, a pool of members is preferred, then
-    /// one that remembers calls.
+    /// Returns the pool of dialogs with a node. If several pools have the node, a pool of members is preferred, then a
+    /// pool that remembers calls.
     fn of_dialogs_with(&self, slot: Slot, balancer: &Balancer) -> PoolId {
         let with_it = |(pool, _): &(PoolId, &Service)| balancer.nodes_of(*pool).any(|of| of == slot);
         let fits = |(_, service): &(PoolId, &Service)| (service.has_hops(), !service.counts_calls());
@@ -58,7 +58,7 @@ impl Pools {
         self.services.get(pool.index()).copied().unwrap_or_default()
     }
 
-    /// Returns the pool for requests of no rule and no dialog.
+    /// Returns the pool for requests without a rule and outside dialogs.
     pub(crate) fn first(&self) -> PoolId {
         self.first
     }

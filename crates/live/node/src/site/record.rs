@@ -21,7 +21,7 @@ pub(crate) fn wants_record_route(message: &Message<'_>) -> bool {
 
 /// RFC 3261 §8.1.1.3: From MUST have a tag, which RFC 2543 did not require. Only the tags tell the sides of a dialog
 /// apart. `is_counted`: this proxy has to recognise the end of the dialog, so a request without the tag is refused.
-/// Otherwise it gets no Record-Route.
+/// Otherwise such a request only gets no Record-Route.
 pub(crate) fn check_from_tag(message: &Message<'_>, is_counted: bool) -> Result<(), Refused> {
     if is_counted && wants_record_route(message) && message.from_tag().is_none() {
         return Err(refused(400, "From Tag Missing"));
@@ -29,8 +29,9 @@ pub(crate) fn check_from_tag(message: &Message<'_>, is_counted: bool) -> Result<
     Ok(())
 }
 
-/// Returns whether a 2xx to an INVITE lacks the Record-Route that this proxy gave to every INVITE with a From tag. RFC
-/// 3261 §12.1.1: the UAS MUST copy it. Without it, requests within the dialog come without the token that directs them.
+/// Returns whether a 2xx to an INVITE lacks the Record-Route that this proxy adds to every INVITE with a From tag. RFC
+/// 3261 §12.1.1: the UAS MUST copy this Record-Route. Otherwise requests within the dialog come without the token that
+/// directs them.
 pub(crate) fn is_unrecorded(response: &Message<'_>) -> bool {
     !response.has_record_routes()
         && response.cseq().method == Method::Invite
@@ -38,8 +39,8 @@ pub(crate) fn is_unrecorded(response: &Message<'_>) -> bool {
         && response.status().is_some_and(|status| (200..300).contains(&status))
 }
 
-/// Adds the Record-Route of this proxy with the token in the scratch. Each of `ports` gets a value, with the next hop's
-/// on top (RFC 5658).
+/// Adds the Record-Route of this proxy with the token in the scratch. There is a value for each of `ports`; the value
+/// of the port towards the next hop is on top (RFC 5658).
 pub(crate) fn record(site: &mut Site, message: &Message<'_>, ports: [u16; 2], element: TokenOwner) {
     let Site { topology, edits, scratch, .. } = site;
     let sides = if ports[0] == ports[1] { &ports[..1] } else { &ports[..] };
@@ -47,7 +48,7 @@ pub(crate) fn record(site: &mut Site, message: &Message<'_>, ports: [u16; 2], el
     for &side in sides {
         scratch.truncate(token);
         let port = &topology.ports[side];
-        // RFC 3261 §16.6 step 4: SIPS if the Request-URI is SIPS.
+        // RFC 3261 §16.6 step 4: the URI is SIPS if the Request-URI is SIPS.
         let scheme = if message.uri().is_some_and(is_sips) { "<sips:" } else { "<sip:" };
         for part in [scheme, &port.sent_by, port.uri_params, ";lr;", element.param(), "="] {
             scratch.extend_from_slice(part.as_bytes());
@@ -59,8 +60,8 @@ pub(crate) fn record(site: &mut Site, message: &Message<'_>, ports: [u16; 2], el
 }
 
 /// Returns the target of requests within the dialog that go from this proxy to the initiator, and whether it is the
-/// Contact. The target is the topmost Record-Route value of another element, since all of this proxy's values in a row
-/// are removed at once, or else the Contact.
+/// Contact. The target is the topmost Record-Route value of another element; without such a value it is the Contact.
+/// All successive values of this proxy are removed at once.
 pub(crate) fn initiator_target<'a>(
     topology: &AddressTable,
     request: &Message<'a>,
@@ -71,9 +72,9 @@ pub(crate) fn initiator_target<'a>(
     (next.or(request.contact()).map_or(Target::Nowhere, Target::of), next.is_none())
 }
 
-/// §16.7 step 8: gives the Record-Route values of this proxy the initiator's token, in a response that goes back to the
-/// initiator of a dialog. In a response that begins no dialog they lose the peer's token, since each side must see only
-/// its own token. The response came by the flow `source`.
+/// §16.7 step 8: in a response that goes back to the initiator of a dialog, writes the initiator's token into the
+/// Record-Route values of this proxy. If the response begins no dialog, only removes the peer's token from these
+/// values, since each side must see only its own token. The response came by the flow `source`.
 ///
 /// Returns the target of the token, if there is one.
 pub(crate) fn hand_over<'a>(
@@ -95,7 +96,7 @@ pub(crate) fn hand_over<'a>(
         };
         let Some(token) = own.token.filter(|token| is_peers(element, token)) else { continue };
         let target = above.or(response.contact()).map_or(Target::Nowhere, Target::of);
-        // A proxy between this one and the Contact is reached by its URI.
+        // If there is a proxy between this one and the Contact, that proxy is reached by its URI.
         let flow = if above.is_none() { ClientFlow::seen(source, topology) } else { None };
         let flow = flow.filter(|flow| flow.is_connection() || target != Target::Address(source.remote()));
         let to = AnswerTarget { target, heard: target.is_at(source.peer), flow, source: source.remote() };

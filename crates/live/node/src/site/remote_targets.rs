@@ -1,5 +1,5 @@
-//! Remote targets of dialogs after a target refresh (RFC 3261 §12.2), which cannot change the token in the route set of
-//! the other side.
+//! Remote targets of dialogs after a target refresh (RFC 3261 §12.2). A refresh cannot change the token in the route
+//! set of the other side.
 
 use crate::address::client_flow::ClientFlow;
 use crate::address::target::Target;
@@ -11,7 +11,7 @@ use core::hash::Hasher;
 use siphasher::sip::SipHasher13;
 use wire::{Message, Method};
 
-/// Dialogs in one generation. An entry takes 40 bytes and its share of a tree.
+/// Number of dialogs in one generation. An entry takes 40 bytes, plus its share of the tree.
 const GENERATION: usize = 65_536;
 
 /// The side of a dialog that a request goes to.
@@ -35,7 +35,7 @@ impl Side {
     }
 }
 
-/// A side of a dialog and its target, both as hashes.
+/// A side of a dialog and the target of this side, both as hashes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TargetRefresh {
     side: Side,
@@ -49,11 +49,11 @@ pub(crate) struct TargetRefresh {
 }
 
 impl TargetRefresh {
-    /// Creates the entry that `side` of the message's dialog is reached at `target`, from where no message has come.
-    /// `by` is the side that sent the message.
+    /// Creates the entry that `side` of the message's dialog is reached at `target`. No message has come from this
+    /// target yet. `by` is the side that sent the message.
     ///
-    /// A call has one entry for each side, whatever the peer's tag, so no peer can fill the table with invented tags.
-    /// The dialogs of a forked call share the entry.
+    /// A call has one entry for each side, whatever the peer's tag is. So no peer can fill the table with invented
+    /// tags. The dialogs of a forked call share the entry.
     pub(crate) fn new(
         tokens: &Tokens,
         message: &Message<'_>,
@@ -92,8 +92,8 @@ impl TargetRefresh {
 /// Hash of a target, whether a message came from it, and the flow of a client.
 type Noted = (u32, bool, Option<ClientFlow>);
 
-/// The refreshed targets. Each side has its own map. No token names the first target of the peer, so all refreshes of
-/// the peer are noted, and they must not evict the initiators'.
+/// The refreshed targets. Each side has its own map. No token names the first target of the peer, so all refreshes by
+/// peers are noted. These must not evict the entries of initiators.
 #[derive(Debug)]
 pub(crate) struct RemoteTargets {
     initiators: Recent<u64, Noted>,
@@ -114,8 +114,8 @@ impl RemoteTargets {
         }
     }
 
-    /// Returns the new target of the sender of a request within a dialog, if it has to be noted. If the token names the
-    /// target, it is noted only after another target. `from` is the ingress flow of the request.
+    /// Returns the new target of the sender of a request within a dialog, if it has to be noted. A target that the
+    /// token names is noted only if another target was noted before. `from` is the ingress flow of the request.
     pub(crate) fn sender(
         &self,
         tokens: &Tokens,
@@ -144,8 +144,8 @@ impl RemoteTargets {
         self.of(side).insert(dialog, (target, heard, flow));
     }
 
-    /// Looks up whether requests to this side may go to this target. Returns whether a message came from it, and the
-    /// flow of the client that named it. `None`: they may not.
+    /// Looks up whether requests to this side may go to this target. If so, returns whether a message came from the
+    /// target, and the flow of the client that named it.
     pub(crate) fn leads_to(&mut self, asked: TargetRefresh) -> Option<(bool, Option<ClientFlow>)> {
         let &mut (target, heard, flow) = self.of(asked.side).get_mut(&asked.dialog)?;
         (target == asked.target).then_some((heard, flow))
@@ -161,8 +161,8 @@ pub(crate) struct KnownTarget {
     pub(crate) flow: Option<ClientFlow>,
 }
 
-/// Returns whether the Contact of a request with this method, and of its 2xx, is the new target of its sender (RFC 3261
-/// §12.2, RFC 3311 §5, RFC 3515, RFC 6665 §4.4.1).
+/// Returns whether the Contact of a request with this method, and of its 2xx, is the new target of its sender. See RFC
+/// 3261 §12.2, RFC 3311 §5, RFC 3515 and RFC 6665 §4.4.1.
 pub(crate) fn refreshes_target(method: Method) -> bool {
     use Method::{Invite, Notify, Refer, Subscribe, Update};
     matches!(method, Invite | Update | Subscribe | Notify | Refer)
@@ -189,7 +189,7 @@ mod tests {
     /// A side that does not move takes no entry, however often it refreshes. Otherwise 20,000 calls with session timers
     /// (RFC 4028) would evict the entries of sides that have moved.
     #[test]
-    fn who_stays_where_the_token_says_is_not_noted() {
+    fn a_target_named_by_the_token_is_not_noted() {
         let tokens = Tokens::new(TokenKey([1; 16]), &[], Duration::from_hours(1));
         let (home, elsewhere) = ("192.0.2.1:5060", "192.0.2.2:5060");
         let from = Flow::udp(0, home.parse().expect("an address"));

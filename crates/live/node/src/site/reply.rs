@@ -6,7 +6,7 @@ use crate::outcome::counters::Drop;
 use crate::outcome::event::ShardEvent;
 use crate::outcome::failure::FailureCause;
 use crate::outcome::rejection::{OwnResponse, Rejection};
-use crate::seen::{Became, RequestKey};
+use crate::seen::{RequestKey, RequestResult};
 use crate::site::Site;
 use crate::site::allowance::{Allowance, allowance};
 use crate::token::keyed_hash;
@@ -21,10 +21,10 @@ use wire::{Message, Method, SipUri};
 /// Beginning of the To tags of this process.
 const OWN_TAG: &str = "sb";
 
-/// Returns the To tag of this process's responses, the same for each retransmission (RFC 3261 §8.2.7). It is computed
-/// from fields that are the same in all of them. An address of this proxy is included, since other elements of the site
-/// have the same key. It reveals nothing of the call key, so clients cannot learn which Call-IDs collide in the session
-/// table.
+/// Returns the To tag of this process's responses, the same for each retransmission (RFC 3261 §8.2.7). The tag is
+/// computed from fields that are the same in all retransmissions. An address of this proxy is included, since other
+/// elements of the site have the same key. The tag reveals nothing of the call key, so clients cannot learn which
+/// Call-IDs collide in the session table.
 pub(crate) fn own_tag(site: &Site, message: &Message<'_>) -> ArrayString<16> {
     let CallKey(key) = site.tokens.call_key(message.call_id());
     let here = site.topology.ports.get(0).map_or("", |port| &port.sent_by);
@@ -32,15 +32,15 @@ pub(crate) fn own_tag(site: &Site, message: &Message<'_>) -> ArrayString<16> {
     let tag = keyed_hash([(key >> 64) as u64, key as u64], &[&number, here.as_bytes()]);
     let mut text = ArrayString::new();
     text.push_str(OWN_TAG);
-    // The formatter takes several times as long, and under attack many requests are refused.
+    // The standard formatter takes several times as long, and under attack many requests are refused.
     (0..14)
         .rev()
         .for_each(|digit| text.push(char::from(b"0123456789abcdef"[(tag >> (4 * digit)) as usize & 15])));
     text
 }
 
-/// Returns whether this is the ACK to a response of this process. It ends here (RFC 3261 §8.2.7), since no other
-/// element knows it.
+/// Returns whether this is the ACK to a response of this process. Such an ACK is not forwarded (RFC 3261 §8.2.7), since
+/// no other element knows the response.
 pub(crate) fn acknowledges_us(site: &Site, message: &Message<'_>) -> bool {
     message.method() == Some(Method::Ack)
         && message.to_tag().is_some_and(|tag| {
@@ -64,15 +64,16 @@ fn most(own: OwnResponse<'_>, request: usize, allowance: Allowance) -> usize {
 const CAPABILITIES: [(&str, &[u8]); 4] =
     [("Accept", b""), ("Accept-Encoding", b"identity"), ("Accept-Language", b"en"), ("Supported", b"")];
 
-/// RFC 5630 §5.3: Warning of a refused SIPS request. It names no host, to reveal none of this site.
+/// RFC 5630 §5.3: Warning in the refusal of a SIPS request. It names no host, so that it reveals nothing about this
+/// site.
 const WARNING: [Header<'_>; 1] = [("Warning", b"380 proxy \"SIPS Not Allowed\"")];
 
 /// Maximum bytes by which a response is longer than its request: `received` and `rport` in the topmost Via, the tag,
 /// Content-Length, the difference between status line and request line, long names of header fields.
 const GROWTH_MAX: usize = 100;
 
-/// Minimum length of an answered request. No request that RFC 3261 §8.1.1 allows is shorter, even with compact names.
-/// So no response is more than twice as long as its request, even to a forged source.
+/// Minimum length of a request that gets a response. No request that RFC 3261 §8.1.1 allows is shorter, even with
+/// compact names. So no response is more than twice as long as its request, even to a forged source.
 pub(crate) const ANSWERED_MIN: usize = 100;
 
 /// Returns the maximum length of a response of this process to a request of this length.
@@ -100,7 +101,7 @@ fn write_answer<E>(
         return Err(Drop::Unanswerable);
     }
     let from = flow.peer;
-    // A Via with `maddr` may lead to another address family than the listener's.
+    // A Via with `maddr` may lead to an address of another family than the listener's.
     let back = site.topology.ports.way_back(message.top_via(), flow).ok_or(Drop::NoTarget)?;
     let tag = own_tag(site, message);
     let unsupported = unsupported(message);
@@ -139,38 +140,38 @@ fn write_answer<E>(
         })
     };
     let is_needless = matches!(own, OwnResponse::Capabilities) || retry_after.is_some() || contact.is_some();
-    let is_sent = send_what_fits(own, headers, is_needless, send);
+    let is_sent = send_within_limit(own, headers, is_needless, send);
     is_sent.then_some(()).ok_or(Drop::TooLong)
 }
 
 /// The name and the value of a header field.
 type Header<'a> = (&'a str, &'a [u8]);
 
-/// Sends a response with these header fields, or with as many of them as there is room for. Returns whether it was
+/// Sends a response with these header fields, or with as many of them as have room. Returns whether the response was
 /// sent.
-fn send_what_fits(
+fn send_within_limit(
     own: OwnResponse<'_>,
     headers: &[Header<'_>],
     is_needless: bool,
     mut send: impl FnMut(&[Header<'_>]) -> bool,
 ) -> bool {
-    // Header fields that a response SHOULD or MAY have yield to the length limit, and so do the Contacts of a
-    // redirection (§8.1.3.4). The sender of a request that is so short still learns that it is refused, and a forged
-    // source gets no more than from other responses.
+    // If the response is too long, header fields that it SHOULD or MAY have are left out, and so are the Contacts of a
+    // redirection (§8.1.3.4). The sender of such a short request still learns that it is refused, and a forged source
+    // gets no more than from other responses.
     if send(headers) || (is_needless && send(&[])) {
         return true;
     }
     match own {
         // The bindings sent to an unverified sender are limited. Its own bindings are the last ones.
         OwnResponse::OfRegistrar(..) => (1..headers.len()).any(|first| send(&headers[first..])),
-        // Every client knows the algorithm of the last challenge.
+        // Every client supports the algorithm of the last challenge.
         OwnResponse::Challenge(_) if headers.len() > 1 => send(&headers[headers.len() - 1..]),
         _ => false,
     }
 }
 
-/// RFC 3261 §16.3 step 5: returns the option tags of Proxy-Require, all of which are unknown to this proxy. Never
-/// longer than their header fields.
+/// RFC 3261 §16.3 step 5: returns the option tags of Proxy-Require, all of which are unknown to this proxy. The result
+/// is never longer than these header fields.
 fn unsupported(message: &Message<'_>) -> Vec<u8> {
     let mut list = Vec::new();
     for tag in message.proxy_require() {
@@ -234,14 +235,14 @@ pub(crate) fn reject(
         }
         Rejection::Dropped(drop) => return site.discard(drop),
     };
-    // Records only refusals that a later copy might not get again: for load, for missing members, and for CANCEL.
+    // Records only refusals that a later copy might not get again: those for load, for missing members, and for CANCEL.
     if answer(site, flow, message, own, out)
         && let OwnResponse::Refused(refusal) = own
         && message.method() == Some(Method::Invite)
         && matches!(refusal.status, 480 | 487 | 500..600)
     {
         let key = seen.unwrap_or_else(|| site.seen.request_key(&site.tokens, message, None, flow.peer));
-        site.seen.note(site.now, key, Became::Refused(refusal));
+        site.seen.note(site.now, key, RequestResult::Refused(refusal));
     }
 }
 
@@ -259,8 +260,8 @@ pub(crate) fn note_response(site: &mut Site, response: &Message<'_>) {
 }
 
 /// Returns whether a request is an OPTIONS about this proxy, whose URI has no user part (RFC 3261 §11). A probe of this
-/// proxy must not get the response of an element behind it. An OPTIONS is refused where an INVITE would have no
-/// destination.
+/// proxy must not get the response of another element. An OPTIONS is refused if an INVITE with the same URI would have
+/// no destination.
 pub(crate) fn is_about_us(site: &Site, message: &Message<'_>) -> bool {
     let ours = |uri: SipUri<'_>| uri.user.is_none() && site.topology.is_ours(&uri);
     message.method() == Some(Method::Options)

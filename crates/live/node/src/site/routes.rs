@@ -1,15 +1,16 @@
-//! Routing rules for requests outside dialogs, and the responses of rules and access lists that refuse.
+//! Routing rules for requests outside dialogs, and the responses of rules and access lists that refuse a request.
 
 use crate::outcome::counters::Drop;
 use crate::outcome::rejection::{OwnResponse, Refused, Refuser, Rejection, refuse, refused};
 use route::{Access, AccessRefusal, Pools, Rule, Table, Target};
 
-/// Rules for requests that no dialog directs. The same for all shards.
+/// Rules for requests that no dialog directs. All shards share them.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Routes {
-    /// The table of rules. Without rules, requests go to the first pool, and requests of members go where they say.
+    /// The table of rules. Without rules, requests go to the first pool, and requests of members go to the target that
+    /// they name.
     pub table: Table,
-    /// Access lists of the listeners, by index. Beyond the end, all sources may send.
+    /// Access lists of the listeners, by index. A listener with a higher index accepts all sources.
     pub access: Vec<Access>,
 }
 
@@ -22,8 +23,8 @@ impl Routes {
         &self.table.rules()[index]
     }
 
-    /// Returns the rule that corresponds to rule `index` of another table, before or after a reload. It has the same
-    /// name, or without a name the same conditions.
+    /// Returns the rule that corresponds to rule `index` of another table, before or after a reload. The corresponding
+    /// rule has the same name, or if it has no name, the same conditions.
     pub(crate) fn successor(&self, before: &Self, index: usize) -> Option<usize> {
         let rule = before.table.rules().get(index)?;
         let name = rule.given_name(index);
@@ -33,7 +34,7 @@ impl Routes {
         self.table.rules().iter().enumerate().position(is_it)
     }
 
-    /// Returns the pools of a rule, if it leads to pools.
+    /// Returns the pools of a rule, if it sends requests to pools.
     pub(crate) fn pools(&self, index: usize) -> Option<&Pools> {
         match &self.rule(index).target {
             Target::Pools(pools) => Some(pools),
@@ -41,12 +42,12 @@ impl Routes {
         }
     }
 
-    /// Returns whether a rule leads to the contacts of a user.
+    /// Returns whether a rule sends requests to the contacts of a user.
     pub(crate) fn is_located(&self, index: usize) -> bool {
         self.rule(index).target == Target::Location
     }
 
-    /// Returns the response to a request that an access list or a rule refuses, or that it is dropped.
+    /// Returns the response to a request that an access list or a rule refuses. `Err` if the request is dropped.
     pub(crate) fn answer(&self, refuser: Refuser) -> Result<OwnResponse<'_>, Drop> {
         let refusal = match refuser {
             Refuser::Listener(index) => {

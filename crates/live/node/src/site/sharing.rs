@@ -1,9 +1,8 @@
-//! State distribution on the wire: the choice whether this shard keeps the state of a new request, marks in the Via of
-//! requests, and notices in the Via of responses.
+//! State distribution on the wire. This file decides whether this shard keeps the state of a new request. It also reads
+//! and writes marks in the Via of requests, and notices in the Via of responses.
 //!
-//! Marks and notices count only if a configured neighbour sent them. The next proxy reads only the Via of this proxy. A
-//! notice in the Via of an element before this one is removed from a stranger's response. Via of an element before us
-//! is removed from a stranger's response.
+//! Marks and notices count only if a configured neighbour sent them. The next proxy reads only the Via of this proxy.
+//! In the response of a sender that is no neighbour, a notice in the Via of an earlier element is removed.
 
 use base::Instant;
 use core::time::Duration;
@@ -20,8 +19,8 @@ pub struct Distribution {
     pub neighbours: Vec<Network>,
     /// Whether the state of a dialog and its call record are shared out together with the transactions.
     pub dialogs: bool,
-    /// `Some`: the verification of credentials is shared out. The value is the additional cost of a call with
-    /// verification, as `state_cost` of the settings.
+    /// `Some` if the verification of credentials is shared out. The value is the additional cost of a call with
+    /// verification, in the unit of `state_cost` of the settings.
     pub authentication: Option<f64>,
     /// Settings of the distribution.
     pub settings: DistributionSettings,
@@ -74,11 +73,11 @@ impl Distribution {
 /// Decisions of a shard or a process about the work of one proxy of a chain for a request outside dialogs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Decisions {
-    /// Done here.
+    /// Work done here.
     pub kept: u64,
-    /// Left to a proxy behind.
+    /// Work left to a later proxy.
     pub passed_open: u64,
-    /// Done by a proxy before.
+    /// Work that an earlier proxy has done.
     pub passed_kept: u64,
 }
 
@@ -101,7 +100,7 @@ impl Decisions {
 /// Decisions of a shard or a process about state distribution.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SharingReport {
-    /// The state of calls: transactions, or dialogs with them.
+    /// The state of calls: transactions, or transactions and dialogs.
     pub state: Decisions,
     /// Verification of callers' credentials.
     pub authentication: Decisions,
@@ -133,22 +132,22 @@ impl SharingReport {
     }
 }
 
-/// A period's first `TOLD_FIRST` responses carry a notice, and after them one in [`TOLD_AGAIN`]. Each thread of a
-/// neighbour has to receive it, but it lengthens messages.
-const TOLD_FIRST: u32 = 4;
-const TOLD_AGAIN: u32 = 8;
+/// Number of first responses of a period that contain a notice. After them, one response in [`NOTICE_INTERVAL`]
+/// contains it. Each thread of a neighbour has to receive the notice, but the notice lengthens messages.
+const NOTICES_FIRST: u32 = 4;
+const NOTICE_INTERVAL: u32 = 8;
 
 pub(crate) struct Sharing {
     neighbours: Vec<Network>,
     /// Number of responses to each neighbour in this period that could carry a notice.
     responses: BTreeMap<SocketAddr, u32>,
-    /// The shared-out state: the transactions of a call, or also its dialogs.
+    /// The state that is shared out: the transactions of a call, or also its dialogs.
     pub(crate) function: Function,
     pub(crate) distributor: Distributor<SocketAddr>,
     /// Distribution of the verification of credentials, if it is shared out.
     pub(crate) authentication: Option<Distributor<SocketAddr>>,
     pub(crate) report: SharingReport,
-    has_told_stranger: bool,
+    has_reported_stranger: bool,
 }
 
 impl Sharing {
@@ -169,21 +168,21 @@ impl Sharing {
             authentication: distribution.authentication.map(of_authentication),
             distributor: Distributor::new(settings, salt),
             report,
-            has_told_stranger: false,
+            has_reported_stranger: false,
         }
     }
 
     /// Returns whether a request has the mark of a proxy that is no configured neighbour, so that state is kept twice.
     /// Returns `true` only once.
-    pub(crate) fn meets_stranger(&mut self, message: &Message<'_>, from: SocketAddr) -> bool {
-        let is_marked = !self.has_told_stranger
+    pub(crate) fn is_marked_by_unknown_neighbour(&mut self, message: &Message<'_>, from: SocketAddr) -> bool {
+        let is_marked = !self.has_reported_stranger
             && self.neighbour(from).is_none()
             && param(message, message.top_via(), Mark::PARAMETER).and_then(Mark::parse).is_some();
-        self.has_told_stranger |= is_marked;
+        self.has_reported_stranger |= is_marked;
         is_marked
     }
 
-    /// Returns the address, if it is a neighbour's.
+    /// Returns the address, if it is the address of a neighbour.
     pub(crate) fn neighbour(&self, at: SocketAddr) -> Option<SocketAddr> {
         self.neighbours.iter().any(|network| network.contains(at.ip())).then_some(at)
     }
@@ -196,18 +195,18 @@ impl Sharing {
     }
 
     /// Returns whether a response to a neighbour carries notices.
-    pub(crate) fn tells(&mut self, neighbour: SocketAddr) -> bool {
+    pub(crate) fn carries_notice(&mut self, neighbour: SocketAddr) -> bool {
         let responses = self.responses.entry(neighbour).or_default();
         *responses += 1;
-        *responses <= TOLD_FIRST || responses.is_multiple_of(TOLD_AGAIN)
+        *responses <= NOTICES_FIRST || responses.is_multiple_of(NOTICE_INTERVAL)
     }
 
     /// Returns the share of new requests accepted from clients. There is room as long as one of the functions can be
     /// left to other proxies.
     pub(crate) fn takes(&self) -> f64 {
         let authentication = self.authentication.as_ref().filter(|distributor| distributor.has_choice());
-        let of_authentication = authentication.map_or(0.0, Distributor::takes);
-        self.distributor.takes().max(of_authentication)
+        let of_authentication = authentication.map_or(0.0, Distributor::accepted_share);
+        self.distributor.accepted_share().max(of_authentication)
     }
 
     pub(crate) fn refused(&mut self, from: SocketAddr) {
@@ -217,8 +216,8 @@ impl Sharing {
 
     pub(crate) fn period(&mut self, now: Instant, length: Duration, utilisation: f64) {
         match &mut self.authentication {
-            // A challenge costs least at the entry of the chain: from each proxy behind, it has to pass the proxies
-            // before.
+            // A challenge costs least at the entry of the chain: the challenge of a later proxy has to pass all earlier
+            // proxies.
             Some(last) => self.distributor.on_period_before(last, now, length, utilisation),
             None => self.distributor.on_period(now, length, utilisation),
         }
@@ -228,8 +227,8 @@ impl Sharing {
     }
 
     pub(crate) fn report(&self) -> SharingReport {
-        let told = self.distributor.upstream().map(|neighbour| self.distributor.notice(Some(neighbour)));
-        SharingReport { throttled: told.filter(|notice| notice.throttled).count(), ..self.report }
+        let notices = self.distributor.upstream().map(|neighbour| self.distributor.notice(Some(neighbour)));
+        SharingReport { throttled: notices.filter(|notice| notice.throttled).count(), ..self.report }
     }
 
     pub(crate) fn mark(&self, message: &Message<'_>, from: SocketAddr) -> Mark {

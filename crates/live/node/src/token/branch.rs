@@ -1,5 +1,5 @@
-//! The branch of this proxy's Via: it names the ingress flow for responses, and a serial number (with a transaction) or
-//! the receiver (without).
+//! The branch of this proxy's Via. It names the ingress flow for responses. With a transaction it also contains a
+//! serial number, without a transaction it names the receiver.
 
 use super::{Derived, KeyIndex, Tokens, keyed_hash, text};
 use crate::address::ports::Ingress;
@@ -16,13 +16,14 @@ const PREFIX: &[u8] = b"z9hG4bKsb";
 const VERSION: u8 = 0x10;
 const FROM_POOL: u8 = 0x01;
 
-/// Flag in the first byte of each layout: the number of the request's connection stands before the MAC. Without it the
-/// layout is the one from before connections, so that both versions of the program read each other's branches.
+/// Flag in the first byte of each layout: the number of the request's connection is before the MAC. Without the flag,
+/// the layout is the one that the program had before it supported connections. So both versions of the program can read
+/// each other's branches.
 const CONNECTED: u8 = 0x08;
 const NUMBER: usize = 4;
 
 /// Parameter of this proxy's Via in a request that went to every node because its node was unknown. It is not part of
-/// the branch, which has to be the INVITE's (RFC 3261 §17.2.3).
+/// the branch, since the branch has to be the one of the INVITE (RFC 3261 §17.2.3).
 pub(crate) const SEARCHED: &[u8] = b";sbs";
 
 const BODY: usize = 10;
@@ -39,7 +40,7 @@ const BY_INITIATOR: u8 = 0x01;
 const PROXY_BODY: usize = 14;
 const PROXY_LEN: usize = PROXY_BODY + MAC;
 
-/// Content of the branch of a request that goes on without a transaction.
+/// Content of the branch of a request that is forwarded without a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Branch {
     /// Ingress flow of the request. Responses leave by the same flow.
@@ -89,12 +90,12 @@ impl<'a> Transaction<'a> {
 }
 
 impl Tokens {
-    /// Returns a mark that distinguishes a transaction from others of its call, with other branches after a fork before
-    /// this proxy.
+    /// Returns a mark that distinguishes a transaction from other transactions of its call. These have other branches
+    /// if an earlier proxy has forked the call.
     ///
-    /// A request that a node sends elsewhere under the same branch is another transaction, since a removed member may
-    /// finish its INVITE and nothing else. A secret keeps it from finding a branch that has the same mark for another
-    /// target.
+    /// A request that a node sends to another target with the same branch is another transaction, since a removed
+    /// member may only finish its INVITE. The mark depends on a secret, so the member cannot find a branch that has the
+    /// same mark for another target.
     pub(crate) fn mark(&self, of: &Transaction<'_>, direction: Direction, routing: u32) -> u32 {
         match direction {
             Direction::ToPool => mark(of.id),
@@ -106,7 +107,7 @@ impl Tokens {
         routing.hash(self.key(key))
     }
 
-    /// Returns whether this is the hash of the same routing decision under any key.
+    /// Returns whether `seen` is the hash of the same routing decision under any key.
     pub(crate) fn is_routing(&self, routing: &Routing<'_>, seen: u32) -> bool {
         self.all().any(|key| routing.hash(key) == seen)
     }
@@ -133,8 +134,8 @@ impl Tokens {
 }
 
 impl Branch {
-    /// Appends the branch value. It depends only on the request, its route token and the record of its first copy, so
-    /// it is the same for each copy (RFC 3261 §16.11).
+    /// Appends the branch value. The value depends only on the request, its route token and the record of its first
+    /// copy. So it is the same for each copy (RFC 3261 §16.11).
     pub(crate) fn write(&self, tokens: &Tokens, of: &Transaction<'_>, key: KeyIndex, out: &mut Vec<u8>) {
         let flag = |is: bool, flag: u8| if is { flag } else { 0 };
         let (first, number) = match self.kind {
@@ -177,8 +178,8 @@ impl Branch {
     }
 }
 
-/// Returns a quick hash, computed eight bytes at a time. It needs no key, since a sender that makes its own marks
-/// collide confuses only the counts of its own call.
+/// Returns a quick hash, computed eight bytes at a time. It needs no key: a sender that makes its own marks collide
+/// only makes the counts of its own call wrong.
 fn mark(text: &[u8]) -> u32 {
     const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(MULTIPLIER);
@@ -202,8 +203,8 @@ pub(crate) struct Routing<'a> {
 
 impl Routing<'_> {
     /// Returns the hash under a secret, so that no sender can find another target with the same hash. The secret
-    /// belongs to the key of the branch. So a process that starts with the current key makes the same branch as one
-    /// that has changed to it.
+    /// belongs to the key of the branch. So a process that starts with the current key makes the same branch as a
+    /// process that has changed to this key.
     fn hash(&self, key: &Derived) -> u32 {
         let mut fixed = [0; 17];
         fixed[..4].copy_from_slice(&self.cseq.to_be_bytes());
@@ -225,12 +226,13 @@ pub(crate) fn peek_routing(branch: &[u8]) -> Option<u32> {
         .or_else(|| proxys(text).map(|(bytes, _)| of_proxy(bytes)))
 }
 
-/// Returns whether this looks like the branch of a request that went on without a transaction; unverified.
+/// Returns whether this looks like the branch of a request that was forwarded without a transaction; unverified.
 pub fn is_hop_branch(branch: &[u8]) -> bool {
     own(branch).and_then(|text| of_version(text, HOP_VERSION)).is_some()
 }
 
-/// Returns the ingress of the request with this branch of a transaction; unverified. A known transaction is the proof.
+/// Returns the ingress of the request with this branch of a transaction; unverified. The proof is that the transaction
+/// is known.
 pub(crate) fn peek_ingress(branch: &[u8]) -> Option<Ingress> {
     proxys(own(branch)?).map(|(bytes, connection)| Ingress { port: bytes[1], connection })
 }
@@ -270,8 +272,8 @@ fn proxys(text: &[u8]) -> Option<([u8; PROXY_LEN], Option<Connection>)> {
     decode::<PROXY_LEN, { PROXY_LEN + NUMBER }>(text, PROXY_VERSION)
 }
 
-/// Returns body and MAC of this version. The first character tells the version, and rejects most other branches. With
-/// the number of a connection there are `LONG` bytes.
+/// Returns body and MAC of this version. The first character states the version, so most other branches are rejected by
+/// it. With the number of a connection there are `LONG` bytes, otherwise `N`.
 fn decode<const N: usize, const LONG: usize>(
     text: &[u8],
     version: u8,
@@ -301,8 +303,8 @@ fn own(branch: &[u8]) -> Option<&[u8]> {
     prefix.eq_ignore_ascii_case(PREFIX).then_some(rest)
 }
 
-/// Binds the fields to the transaction and to the address that its responses go to, so that a response can reach only
-/// the sender of the request.
+/// Binds the fields to the transaction and to the address of its responses. So a response can reach only the sender of
+/// the request.
 fn mac(key: &Derived, bytes: &[u8; LEN], connection: Option<Connection>, of: &Transaction<'_>) -> [u8; MAC] {
     let ip = match of.target.ip() {
         IpAddr::V4(ip) => ip.to_ipv6_mapped(),
@@ -317,7 +319,7 @@ fn mac(key: &Derived, bytes: &[u8; LEN], connection: Option<Connection>, of: &Tr
     numbers[6..].copy_from_slice(&(of.id.len() as u32).to_be_bytes());
     let hash = match connection {
         None => keyed_hash(key.branch, &[&fixed, of.id, of.call_id]),
-        // The first byte says that a number comes last.
+        // The flag in the first byte says that the number comes last.
         Some(Connection(number)) => {
             keyed_hash(key.branch, &[&fixed, of.id, of.call_id, &number.get().to_be_bytes()])
         }
@@ -354,7 +356,7 @@ mod tests {
         Routing { call_id: b"c", cseq: 1, direction, from_tag: b"a", uri, next: b"" }
     }
 
-    /// Returns token characters with this quick hash, computed backwards.
+    /// Returns token characters that have this quick hash, computed backwards.
     fn with_mark(wanted: u32) -> [u8; 8] {
         const INVERSE: u64 = 0xf1de_83e1_9937_733d;
         let texts = (0..=u64::from(u32::MAX)).map(|low| {
@@ -362,13 +364,13 @@ mod tests {
             word.to_le_bytes()
         });
         let mut texts = texts.filter(|text| text.iter().all(u8::is_ascii_alphanumeric));
-        texts.next().expect("one of some hundred thousand")
+        texts.next().expect("a suitable text is among some hundred thousand")
     }
 
-    /// A former member tries to have a request sent elsewhere as part of its open transaction. It sees the hash of each
-    /// routing decision in this proxy's Via, and may choose its branch.
+    /// A former member tries to have a request sent to another target as part of its open transaction. It sees the hash
+    /// of each routing decision in this proxy's Via, and may choose its branch.
     #[test]
-    fn no_branch_can_be_made_that_goes_with_another_target() {
+    fn no_branch_has_the_same_mark_for_another_target() {
         let tokens = tokens(3);
         let (open, victim) = (routing(b"sip:accomplice@h"), routing(b"sip:victim@h"));
         let hashes = [open, victim].map(|routing| tokens.routing(&routing, KeyIndex::CURRENT));
@@ -385,7 +387,7 @@ mod tests {
 
     /// Otherwise a sender could search offline for another Request-URI with the same hash.
     #[test]
-    fn the_hash_of_a_routing_decision_has_a_secret_in_it() {
+    fn the_hash_of_a_routing_decision_depends_on_a_secret() {
         let hash = |key| tokens(key).routing(&routing(b"sip:b@h"), KeyIndex::CURRENT);
         assert_ne!(hash(1), hash(2));
         assert!(tokens(1).is_routing(&routing(b"sip:b@h"), hash(1)));
@@ -395,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_in_any_case() {
+    fn encoded_text_is_decoded_in_any_case() {
         let tokens = tokens(3);
         let token = Branch { ingress: Ingress { port: 3, connection: None }, routing: 77, kind: FROM_MEMBER };
         let target = "192.0.2.1:5060".parse().unwrap();

@@ -1,13 +1,14 @@
 //! The token in this proxy's Record-Route URI: it names the node of a dialog, and the target of its requests. The
 //! holder of a token may send requests of one dialog to one target. The two sides of a dialog hold different tokens:
 //!
-//! - The peer's (the callee's) is written into the request that begins the dialog. It is bound to the Call-ID and the
-//!   initiator's tag. It leads to the initiator: to the Record-Route value below this proxy's, or to the Contact.
-//! - The initiator's replaces it in the responses (RFC 3261 §16.7 step 8), since only they have the peer's tag and
-//!   Contact. It is bound to both tags, and leads to the peer.
+//! - The peer's token (of the callee) is written into the request that begins the dialog. It is bound to the Call-ID
+//!   and the initiator's tag. It leads to the initiator: to the Record-Route value below this proxy's, or to the
+//!   Contact.
+//! - The initiator's token replaces the peer's token in the responses (RFC 3261 §16.7 step 8), since only responses
+//!   have the peer's tag and Contact. It is bound to both tags, and leads to the peer.
 //!
-//! A pool does not change the responses of its nodes. There the initiator holds the peer's token as well, which leads
-//! only to the node.
+//! A proxy does not change the responses of a pool's nodes. So in a pool's dialog the initiator also holds the peer's
+//! token, which leads only to the node.
 
 use super::owner::TokenOwner;
 use super::{Derived, KeyIndex, Tokens, keyed_hash, text};
@@ -22,31 +23,33 @@ use wire::Message;
 
 /// High half of the first byte, without [`DIALOG`]. Another layout gets another number.
 const VERSION: u8 = 0x30;
-/// The same with [`DialogToken::is_registered`], which older versions of the program do not read.
+/// High half of the first byte of a token with [`DialogToken::is_registered`]. Older versions of the program do not
+/// read it.
 const REGISTERED: u8 = 0x20;
 const OUTBOUND: u8 = 0x01;
-/// In a proxy's token. Its next hops count like any caller.
+/// Flag in a proxy's token: no transactions are kept. It has the same bit as `OUTBOUND`, which only a pool's token
+/// uses.
 const STATELESS: u8 = OUTBOUND;
 const OF_INITIATOR: u8 = 0x02;
 const HEARD: u8 = 0x04;
 const OF_PROXY: u8 = 0x08;
-/// In a proxy's token.
+/// Flag in a proxy's token: the state of the dialog is kept.
 const DIALOG: u8 = 0x40;
 
-/// Flag: a [`ClientFlow`] stands between body and MAC. Without it the layout is the one from before connections, so
-/// that both versions of the program read each other's tokens.
+/// Flag: a [`ClientFlow`] is between body and MAC. Without the flag, the layout is the one that the program had before
+/// it supported connections. So both versions of the program can read each other's tokens.
 const CONNECTED: u8 = 0x80;
 
 const BODY: usize = 17;
 const MAC: usize = 8;
 const LEN: usize = BODY + MAC;
-/// Lengths with a flow of either address family.
+/// Lengths of a token with a flow, for each address family.
 const LONG: [usize; 2] = [LEN + LENGTHS[0], LEN + LENGTHS[1]];
 
 /// State kept of a dialog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kept {
-    /// None: its requests go on without transactions.
+    /// No state: requests of the dialog are forwarded without transactions.
     Nothing,
     /// The transactions of its requests.
     Transactions,
@@ -71,8 +74,8 @@ pub(crate) struct DialogToken {
     pub(crate) home: u32,
     /// The flow that reaches the target, if it is a client (RFC 5626 §5.3).
     pub(crate) flow: Option<ClientFlow>,
-    /// Whether `node` is the address that a user has registered from over UDP. If the peer answers from there, it is
-    /// reached there and not at its Contact. Only in the peer's token of a proxy.
+    /// Whether `node` is the address from which a user has registered over UDP. If the peer answers from this address,
+    /// it is reached there and not at its Contact. Only in the peer's token of a proxy.
     pub(crate) is_registered: bool,
 }
 
@@ -82,12 +85,12 @@ pub(crate) struct VerifiedToken {
     pub(crate) token: DialogToken,
     /// Whether the side that began the dialog sent the request.
     pub(crate) by_initiator: bool,
-    /// Whether it is the initiator's own token.
+    /// Whether this is the initiator's own token.
     of_initiator: bool,
-    /// The key of the token. Branches of requests without a transaction use the same key, so all copies have one branch
-    /// (RFC 3261 §16.11), even after a reload.
+    /// The key of the token. Branches of requests without a transaction use the same key, so all copies have the same
+    /// branch (RFC 3261 §16.11), even after a reload.
     pub(crate) key: KeyIndex,
-    /// When the dialog began, in Unix seconds by the clock of the tokens.
+    /// Time when the dialog began, as Unix time in seconds.
     pub(crate) made: u32,
 }
 
@@ -98,12 +101,12 @@ impl VerifiedToken {
     }
 }
 
-/// The target of the initiator's token, as a response states it.
+/// The target for the initiator's token, as a response states it.
 pub(crate) struct AnswerTarget<'a> {
     pub(crate) target: Target<'a>,
-    /// As in [`DialogToken`].
+    /// Whether a message has come from the target's address.
     pub(crate) heard: bool,
-    /// The flow that the response came by, if no proxy is between this one and the target.
+    /// The flow by which the response came, if there is no proxy between this one and the target.
     pub(crate) flow: Option<ClientFlow>,
     pub(crate) source: Peer,
 }
@@ -112,7 +115,7 @@ pub(crate) struct AnswerTarget<'a> {
 struct Dialog<'a> {
     call_id: &'a [u8],
     initiator: &'a [u8],
-    /// Empty in the peer's token.
+    /// The peer's tag; empty for the peer's token.
     peer: &'a [u8],
 }
 
@@ -132,10 +135,10 @@ impl Tokens {
         seal(self.key(key), body(element, token, unix, false), token.flow, &dialog, out);
     }
 
-    /// Returns the Unix time for the token of a dialog without state: the end of the current eighth of a lifetime. It
-    /// is the same for the copies of a request (RFC 3261 §16.11: "it MUST place the same values in retransmitted
-    /// versions"). Only copies before and after such an end differ, and a UAS that has the first copy ignores the other
-    /// Record-Route (§17.2).
+    /// Returns the Unix time for the token of a dialog without state: the end of the current eighth of a lifetime. So
+    /// the time is the same for the copies of a request (RFC 3261 §16.11: "it MUST place the same values in
+    /// retransmitted versions"). It differs only between copies before and after the end of an eighth. A UAS that has
+    /// the first copy ignores the Record-Route of the second (§17.2).
     pub(crate) fn coarse(&self, unix: u32) -> u32 {
         let step = u32::try_from(self.lifetime.as_secs() / 8).unwrap_or(u32::MAX).max(1);
         unix.checked_next_multiple_of(step).unwrap_or(u32::MAX)
@@ -170,8 +173,8 @@ impl Tokens {
         true
     }
 
-    /// Reads the token of a request. `None`: it is not of this site, not of this dialog, altered, or too old. A request
-    /// without To tag is in no dialog.
+    /// Reads the token of a request. `None` if the token is of another site or another dialog, altered, or too old. A
+    /// request without To tag is in no dialog.
     pub(crate) fn read_route(
         &self,
         element: TokenOwner,
@@ -202,8 +205,9 @@ impl Tokens {
         self.target_hash(target, held.key) == held.token.target
     }
 
-    /// Returns whether the token alone leads to this target of the initiator. It does if target and connection are
-    /// those of the beginning, or if the route set alone determines the way, which no refresh changes.
+    /// Returns whether the token alone leads to this target of the initiator. This is so if target and connection are
+    /// the same as when the dialog began. It is also so if the route set alone determines the way, since no refresh
+    /// changes the route set.
     pub(crate) fn is_home(
         &self,
         held: &VerifiedToken,
@@ -230,7 +234,7 @@ impl Tokens {
         target_hash(self.key(key), target)
     }
 
-    /// Returns whether this is the hash of the target under any key.
+    /// Returns whether `hash` is the hash of the target under any key.
     pub(crate) fn is_target(&self, target: &Target<'_>, hash: u32) -> bool {
         self.all().any(|key| target_hash(key, target) == hash)
     }
@@ -241,7 +245,7 @@ pub(crate) fn is_peers(element: TokenOwner, text: &[u8]) -> bool {
     decode(element, text).is_some_and(|(bytes, _)| bytes[0] & OF_INITIATOR == 0)
 }
 
-/// In place of the hash of a Contact, if the route set determines the way.
+/// Value in place of the hash of a Contact, if the route set determines the way.
 const BY_ROUTE: u32 = 0;
 
 fn home_hash(key: &Derived, contact: &Target<'_>, flow: Option<ClientFlow>) -> u32 {
@@ -249,8 +253,8 @@ fn home_hash(key: &Derived, contact: &Target<'_>, flow: Option<ClientFlow>) -> u
     (target_hash(key, contact) ^ number).max(BY_ROUTE + 1)
 }
 
-/// Returns the hash under a secret, so that no attacker can compute another target with the same hash. Each guess takes
-/// a request.
+/// Returns the hash under a secret, so that no attacker can compute another target with the same hash. Each guess of an
+/// attacker takes a request.
 fn target_hash(key: &Derived, target: &Target<'_>) -> u32 {
     let mut hasher = SipHasher13::new_with_keys(key.target[0], key.target[1]);
     target.put(&mut hasher);
@@ -276,7 +280,7 @@ fn body(element: TokenOwner, token: DialogToken, unix: u32, of_initiator: bool) 
     bytes
 }
 
-/// Returns the content of a token's body, and when it was made.
+/// Returns the content of a token's body, and the time when the token was made.
 fn fields(bytes: &[u8; LEN], flow: Option<ClientFlow>) -> (DialogToken, u32) {
     let number = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let (first, is_proxys) = (bytes[0] & OUTBOUND != 0, bytes[0] & OF_PROXY != 0);
@@ -343,7 +347,8 @@ fn is_sealed(key: &Derived, bytes: &[u8; LEN], flow: Option<ClientFlow>, dialog:
     mac(key, bytes, flow, dialog) == bytes[BODY..]
 }
 
-/// Binds the fields to the dialog. Guessing 64 bits takes 2^63 datagrams, so the comparison needs no constant time.
+/// Binds the fields to the dialog. Guessing 64 bits takes 2^63 datagrams, so the comparison need not take constant
+/// time.
 fn mac(key: &Derived, bytes: &[u8; LEN], flow: Option<ClientFlow>, dialog: &Dialog<'_>) -> [u8; MAC] {
     let mut fixed = [0; BODY + 8];
     fixed[..BODY].copy_from_slice(&bytes[..BODY]);
@@ -352,7 +357,7 @@ fn mac(key: &Derived, bytes: &[u8; LEN], flow: Option<ClientFlow>, dialog: &Dial
     let Some(flow) = flow else {
         return keyed_hash(key.route, &[&fixed, dialog.initiator, dialog.peer, dialog.call_id]).to_be_bytes();
     };
-    // The body says that there is a flow. Unused bytes of it are zero, so the length is constant.
+    // A flag in the body says that there is a flow. Unused bytes of the flow are zero, so the length is constant.
     let (flow, _) = flow.bytes();
     let parts = [&fixed, dialog.initiator, dialog.peer, dialog.call_id, &flow[..]];
     keyed_hash(key.route, &parts).to_be_bytes()
@@ -404,7 +409,7 @@ mod tests {
         connected_pair(of, element, None)
     }
 
-    /// The same with both sides reached by this connection.
+    /// Returns the tokens of such a call with both sides reached by this connection.
     fn connected_pair(of: &Tokens, element: TokenOwner, flow: Option<ClientFlow>) -> [Vec<u8>; 2] {
         let (begins, answers) = (request("c", "a", ""), response("c", "a", "b"));
         let token = DialogToken {
@@ -428,7 +433,7 @@ mod tests {
             &AnswerTarget { flow, ..ANSWER },
             &mut initiators
         ));
-        assert_eq!(peers.len(), initiators.len(), "a response grows by nothing");
+        assert_eq!(peers.len(), initiators.len(), "both tokens have the same length");
         [peers, initiators]
     }
 
@@ -438,27 +443,28 @@ mod tests {
     }
 
     #[test]
-    fn each_is_good_for_its_dialog_its_side_and_its_target() {
+    fn a_token_is_valid_for_its_dialog_side_and_target() {
         let ours = tokens(1);
         let [peers, initiators] = pair(&ours, TokenOwner::Proxy);
-        let held = read(&ours, &peers, &request("c", "b", "a"), NOW).expect("by the peer");
+        let held = read(&ours, &peers, &request("c", "b", "a"), NOW).expect("a request of the peer");
         assert!(
             !held.by_initiator && held.is_senders() && !held.token.heard && held.token.kept == Kept::Dialog
         );
         assert_eq!(held.made, NOW);
         assert!(ours.leads_to(&held, &HERE) && !ours.leads_to(&held, &THERE));
         assert!(ours.is_home(&held, &HERE, None) && !ours.is_home(&held, &THERE, None));
-        let held = read(&ours, &initiators, &request("c", "a", "b"), NOW).expect("by the initiator");
+        let held =
+            read(&ours, &initiators, &request("c", "a", "b"), NOW).expect("a request of the initiator");
         assert!(
             held.by_initiator && held.is_senders() && held.token.heard && held.token.kept == Kept::Dialog
         );
         assert!(ours.leads_to(&held, &THERE) && !ours.leads_to(&held, &HERE));
         assert!(
             ours.is_home(&held, &HERE, None) && !ours.is_home(&held, &THERE, None),
-            "both say where the initiator was"
+            "both tokens have the initiator's first target"
         );
-        // A pool's nodes leave the peer's token in place. The initiator can use it only to name the node.
-        let held = read(&ours, &peers, &request("c", "a", "b"), NOW).expect("by the initiator");
+        // The responses of a pool's nodes keep the peer's token. The initiator can use it only to name the node.
+        let held = read(&ours, &peers, &request("c", "a", "b"), NOW).expect("a request of the initiator");
         assert!(held.by_initiator && !held.is_senders());
         for (call, from, to) in
             [("c", "a", ""), ("c", "b", ""), ("d", "b", "a"), ("c", "x", "y"), ("c", "b", "x")]
@@ -471,11 +477,15 @@ mod tests {
             assert_eq!(read(&ours, &initiators, &request(call, from, to), NOW), None, "{call} {from} {to}");
         }
         let [of_pool, _] = pair(&ours, TokenOwner::Pool);
-        assert_eq!(read(&ours, &of_pool, &request("c", "b", "a"), NOW), None, "of another element");
+        assert_eq!(
+            read(&ours, &of_pool, &request("c", "b", "a"), NOW),
+            None,
+            "the token belongs to another owner"
+        );
     }
 
     #[test]
-    fn each_is_good_for_its_key_and_its_time_only() {
+    fn a_token_is_valid_for_its_key_and_lifetime() {
         let ours = tokens(1);
         for (text, request) in
             pair(&ours, TokenOwner::Proxy).iter().zip([request("c", "b", "a"), request("c", "a", "b")])
@@ -483,9 +493,9 @@ mod tests {
             let good = |tokens: &Tokens, unix| read(tokens, text, &request, unix).is_some();
             assert!(good(&ours, NOW) && good(&ours, NOW + 3_600));
             assert!(!good(&ours, NOW + 3_601), "too old");
-            assert!(good(&ours, NOW - 3_600), "made where the clock is ahead");
+            assert!(good(&ours, NOW - 3_600), "made by a proxy whose clock is ahead");
             assert!(!good(&ours, NOW - 3_601), "from the future");
-            assert!(!good(&tokens(2), NOW), "of another site");
+            assert!(!good(&tokens(2), NOW), "a token of another site");
             let rotated = Tokens::new(TokenKey([2; 16]), &[TokenKey([1; 16])], Duration::from_hours(1));
             let held = read(&rotated, text, &request, NOW).expect("made with the previous key");
             assert!(rotated.leads_to(&held, &HERE) != rotated.leads_to(&held, &THERE));
@@ -504,9 +514,9 @@ mod tests {
         for flow in [connected("192.0.2.7:40001", 7), connected("[2001:db8::7]:40001", 7), None] {
             let texts = connected_pair(&ours, TokenOwner::Proxy, flow);
             for (text, request) in texts.iter().zip([request("c", "b", "a"), request("c", "a", "b")]) {
-                let held = read(&ours, text, &request, NOW).expect("it is ours");
+                let held = read(&ours, text, &request, NOW).expect("the token is valid");
                 assert_eq!(held.token.flow, flow);
-                // Each character counts.
+                // A change of any character makes the token invalid.
                 for at in 0..text.len() {
                     let mut other = text.clone();
                     other[at] = if other[at] == b'0' { b'1' } else { b'0' };
@@ -514,15 +524,15 @@ mod tests {
                 }
             }
         }
-        // The initiator is at home only by its first connection.
+        // The token alone leads to the initiator only by its first connection.
         let flow = connected("192.0.2.7:40001", 7);
         let [peers, _] = connected_pair(&ours, TokenOwner::Proxy, None);
-        let held = read(&ours, &peers, &request("c", "b", "a"), NOW).expect("it is ours");
+        let held = read(&ours, &peers, &request("c", "b", "a"), NOW).expect("the token is valid");
         assert!(ours.is_home(&held, &HERE, None) && !ours.is_home(&held, &HERE, flow));
     }
 
     #[test]
-    fn the_initiators_token_is_made_of_the_peers_only() {
+    fn the_initiators_token_requires_the_peers_token() {
         let ours = tokens(1);
         let [peers, initiators] = pair(&ours, TokenOwner::Proxy);
         let try_with = |text: &[u8], call: &str, from: &str, to: &str| {
@@ -530,9 +540,9 @@ mod tests {
             let response = wire::scan(&response).expect("a response");
             ours.write_answer(TokenOwner::Proxy, text, &response, &ANSWER, &mut Vec::new())
         };
-        assert!(try_with(&peers, "c", "a", "x"), "whoever answers");
+        assert!(try_with(&peers, "c", "a", "x"), "any peer's tag is accepted");
         assert!(!try_with(&peers, "d", "a", "b") && !try_with(&peers, "c", "x", "b"));
-        assert!(!try_with(&peers, "c", "a", ""), "no dialog begins");
+        assert!(!try_with(&peers, "c", "a", ""), "without a peer's tag no dialog begins");
         assert!(!try_with(&initiators, "c", "a", "b") && !try_with(b"x", "c", "a", "b"));
     }
 }

@@ -4,9 +4,9 @@ use super::{Tokens, keyed_hash, text};
 use crate::address::client_flow::{ClientFlow, LENGTHS};
 
 const MAC: usize = 8;
-/// The port, and the time until which the token is valid.
+/// Bytes of the port, and of the time until which the token is valid.
 const HEAD: usize = 1 + 4;
-/// Lengths with a flow of either address family and the MAC.
+/// Lengths of a token with its flow and MAC, for each address family.
 const LONG: [usize; 2] = [HEAD + LENGTHS[0] + MAC, HEAD + LENGTHS[1] + MAC];
 
 impl Tokens {
@@ -21,7 +21,7 @@ impl Tokens {
         text::encode(&token, out);
     }
 
-    /// Reads a token at this time. `None`: it is not of this site, altered, or too old.
+    /// Reads a token at this time. `None` if the token is of another site, altered, or too old.
     pub(crate) fn read_flow(&self, token: &[u8], unix: u32) -> Option<(u16, ClientFlow)> {
         let short = text::decode::<{ LONG[0] }>(token).map(Vec::from);
         let bytes = short.or_else(|| text::decode::<{ LONG[1] }>(token).map(Vec::from))?;
@@ -43,7 +43,7 @@ mod tests {
     use core::time::Duration;
 
     #[test]
-    fn what_was_written_is_read_and_nothing_else() {
+    fn a_written_token_is_read_and_no_other_text() {
         let tokens = |key| Tokens::new(TokenKey([key; 16]), &[], Duration::from_hours(1));
         for peer in ["192.0.2.7:40001", "[2001:db8::7]:40001"] {
             let connection = NonZeroU32::new(77).map(Connection);

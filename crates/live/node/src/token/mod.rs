@@ -69,7 +69,7 @@ pub(crate) fn derive(TokenKey(key): TokenKey, label: &[u8]) -> [u64; 2] {
     [hash.h1, hash.h2]
 }
 
-/// Turns Call-IDs into call keys under a secret, so that no sender can choose Call-IDs that collide in a table.
+/// Maps Call-IDs to call keys under a secret, so that no sender can choose Call-IDs that collide in a table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CallHash([u64; 2]);
 
@@ -103,13 +103,13 @@ impl CallHash {
     }
 }
 
-/// Returns which of a process's shards owns a call.
+/// Returns the number of the shard of a process that owns a call.
 pub fn shard_of(CallKey(key): CallKey, shards: usize) -> usize {
-    // Uses other bits than the session table.
+    // Uses other bits than the session table does.
     (key >> 64) as usize % shards
 }
 
-/// Index of a key in [`Tokens`], which a token or hash is made with. A reload changes the indices.
+/// Index of the key in [`Tokens`] with which a token or hash is made. A reload changes the indices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct KeyIndex(usize);
 
@@ -118,7 +118,7 @@ impl KeyIndex {
     pub(crate) const CURRENT: Self = Self(0);
 }
 
-/// Writes and verifies tokens, and turns Call-IDs into call keys.
+/// Writes and verifies tokens, and maps Call-IDs to call keys.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Tokens {
     call: CallHash,
@@ -126,7 +126,8 @@ pub struct Tokens {
     kept: [u64; 2],
     current: Derived,
     previous: Vec<Derived>,
-    /// The key before the current one, if this process changed it and it is still accepted; otherwise the current one.
+    /// The previous key, if this process has changed the key and still accepts the previous one; otherwise the current
+    /// key.
     before: KeyIndex,
     lifetime: Duration,
 }
@@ -152,14 +153,15 @@ impl Tokens {
         }
     }
 
-    /// Returns whether a token made at `made` is valid at `unix`, both in Unix time by the wall clock. It may be a
-    /// lifetime old, or early, since clocks of a site differ or are set, and only proxies of the site can make tokens.
-    /// If the clock is set by more than a lifetime during a call, only the session table knows the call.
+    /// Returns whether a token made at `made` is valid at `unix`, both in Unix time by the wall clock. A token may be
+    /// up to a lifetime old, or up to a lifetime early: the clocks of a site may differ or may be set. Only proxies of
+    /// the site can make tokens. If the clock is set by more than a lifetime during a call, only the session table
+    /// knows the call.
     pub(crate) fn is_fresh(&self, made: u32, unix: u32) -> bool {
         u64::from(unix.abs_diff(made)) <= self.lifetime.as_secs()
     }
 
-    /// Returns the tokens of `newer` with the call keys of these, so that calls in the table are still found after a
+    /// Returns the tokens of `newer`, but with the call keys of `self`. So calls in the table are still found after a
     /// reload has changed the secret.
     #[must_use]
     pub fn rekeyed(&self, newer: &Self) -> Self {
@@ -208,12 +210,12 @@ impl Tokens {
         keyed_hash(self.kept, &[&(from_tag.len() as u32).to_be_bytes(), from_tag, message.call_id()])
     }
 
-    /// Returns a hasher whose hashes stay the same when a reload changes the secret.
+    /// Returns a hasher whose hashes stay the same even when a reload changes the secret.
     pub(crate) fn kept_hasher(&self) -> SipHasher13 {
         SipHasher13::new_with_keys(self.kept[0], self.kept[1])
     }
 
-    /// Returns which of a process's shards owns the call of this datagram. `None` without a Call-ID: any shard may
+    /// Returns the number of the shard that owns the call of this datagram. `None` if it has no Call-ID: any shard may
     /// refuse it.
     pub fn shard_of(&self, datagram: &[u8], shards: usize) -> Option<usize> {
         Some(shard_of(self.call_key(wire::peek_call_id(datagram)?), shards))
@@ -233,11 +235,12 @@ impl Tokens {
     }
 }
 
-/// Returns a hash of `parts` under `key`. The first part contains the lengths of all others but one, so that no two
-/// lists have the same bytes.
+/// Returns a hash of `parts` under `key`. The first part contains the lengths of all other parts except one, so that no
+/// two lists have the same bytes.
 pub fn keyed_hash(key: [u64; 2], parts: &[&[u8]]) -> u64 {
     let mut hasher = SipHasher13::new_with_keys(key[0], key[1]);
-    // Hashed in one piece, since nearly all fit: the end of a piece costs the hasher as much as its content.
+    // The parts are hashed in one piece, since nearly all of them fit. The end of a piece takes the hasher as long as
+    // its content.
     let (mut whole, mut length) = ([0; 224], 0);
     for part in parts {
         if let Some(place) = whole.get_mut(length..length + part.len()) {
@@ -260,10 +263,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_of_any_length_are_hashed_as_one(lengths in prop::collection::vec(0..300_usize, 0..6), fill: u8) {
+        fn parts_of_any_length_have_one_hash(lengths in prop::collection::vec(0..300_usize, 0..6), fill: u8) {
             let text: Vec<u8> = (0..lengths.iter().sum::<usize>()).map(|at| fill.wrapping_add(at as u8)).collect();
             let mut rest = &text[..];
-            let parts: Vec<_> = lengths.iter().map(|&length| rest.split_off(..length).expect("it is as long")).collect();
+            let parts: Vec<_> = lengths.iter().map(|&length| rest.split_off(..length).expect("the input suffices")).collect();
             let mut hasher = SipHasher13::new_with_keys(1, 2);
             hasher.write(&text);
             prop_assert_eq!(keyed_hash([1, 2], &parts), hasher.finish());

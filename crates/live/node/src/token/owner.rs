@@ -1,9 +1,9 @@
 //! The owner of the token in a Record-Route.
 
-/// The owner of a Record-Route. Each has its own URI parameter, so that a balancer in front of a proxy of the site does
-/// not take the proxy's token for its own.
+/// The owner of a Record-Route. Each owner has its own URI parameter. So a balancer in front of a proxy of the site
+/// does not mistake the proxy's token for its own.
 ///
-/// Public for observers of a shard, which look for tokens in its messages and never read their content.
+/// The type is public for observers of a shard: they look for tokens in its messages, but never read their content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TokenOwner {
     /// A pool, whose token leads to one of its members.

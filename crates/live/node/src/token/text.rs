@@ -38,13 +38,13 @@ pub(super) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Returns whether the high half of the first byte equals that of `byte`. The first character holds five bits, four of
-/// them from that half.
+/// Returns whether the first byte of a text has the same high half as `byte`. The first character has five bits, of
+/// which four are this half.
 pub(super) fn begins_with(text: &[u8], byte: u8) -> bool {
     text.first().is_some_and(|&first| VALUES[first as usize] >> 1 == byte >> 4)
 }
 
-/// Reads exactly `N` bytes. `None`: the length, a character or an unused bit is invalid.
+/// Reads exactly `N` bytes. `None` if the length, a character or an unused bit is invalid.
 pub(super) fn decode<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     if text.len() != (N * 8).div_ceil(5) {
         return None;
@@ -52,7 +52,7 @@ pub(super) fn decode<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     let (groups, rest) = text.as_chunks::<8>();
     let (whole, last) = bytes.split_at_mut(N / 5 * 5);
-    // Collects all values: a bit above the five means that a character was no digit.
+    // Collects the bits of all values: a bit above the lowest five means that a character was no digit.
     let mut seen = 0;
     for (group, bytes) in groups.iter().zip(whole.as_chunks_mut::<5>().0) {
         let values = group.map(|character| VALUES[character as usize]);
@@ -84,7 +84,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_read_in_any_case(bytes: [u8; 18]) {
+        fn encoded_text_is_decoded_in_any_case(bytes: [u8; 18]) {
             let mut text = Vec::new();
             encode(&bytes, &mut text);
             prop_assert_eq!(decode::<18>(&text), Some(bytes));

@@ -1,8 +1,9 @@
-//! The Via parameter `vouch`, by which a proxy tells a neighbour that it has authenticated the caller.
+//! The Via parameter `vouch`, by which a proxy shows a neighbour that it has authenticated the caller.
 //!
-//! Marks are believed by their source address, and UDP addresses can be forged. A mark that replaces a password needs
-//! proof: a keyed hash of the branch above it, the dialog that the request begins, its From and its CSeq. Only holders
-//! of the site's secret can make one. A mark seen on the wire is valid for its transaction alone, for some minutes.
+//! Marks are accepted by their source address, and UDP addresses can be forged. So a mark that replaces a password
+//! needs a proof. It is a keyed hash of the branch in the same Via, the dialog that the request begins, its From and
+//! its CSeq. Only holders of the site's secret can make this hash. A mark seen on the wire is valid for its transaction
+//! alone, for some minutes.
 
 use super::{Tokens, keyed_hash};
 use wire::Message;
@@ -10,8 +11,8 @@ use wire::Message;
 /// Name of the Via parameter.
 pub(crate) const PARAMETER: &str = "vouch";
 
-/// Step of the time in a hash, in seconds. The steps before and after are valid, too, since the clocks of neighbours
-/// may differ by as much.
+/// Length of a time step in a hash, in seconds. The steps before and after the present one are also valid, since the
+/// clocks of neighbours may differ by one step.
 const STEP: u32 = 256;
 
 impl Tokens {

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use base::{Instant, UnixTime};
-use digest_auth::{Algorithm, BanSettings, Judgement, NonceScope, NonceSettings, Secret};
+use digest_auth::{Algorithm, AttemptResult, BanSettings, NonceScope, NonceSettings, Secret};
 use location::{MemoryLimits, MemoryStore};
 use node::{
     AddressTable, AuthenticationSettings, RegistrarSettings, Setup, ShardSettings, StoreAnswer, StoreQuery,
@@ -23,7 +23,7 @@ pub(crate) struct Bed {
     /// Reports of wrong passwords.
     pub(crate) wrong: Vec<WrongPassword>,
     /// Results for the other shards.
-    pub(crate) judged: Vec<Judgement>,
+    pub(crate) judged: Vec<AttemptResult>,
     /// Proxies that have passed a REGISTER on without Path.
     pub(crate) pathless: Vec<SocketAddr>,
     /// Names that were looked up.
@@ -81,7 +81,7 @@ impl Bed {
     /// Sets how requests to users are forwarded.
     pub(crate) fn set_forward(&mut self, forward: Forward) {
         self.set(|setup| {
-            let home = setup.settings.registrar.as_ref().expect("a home domain");
+            let home = setup.settings.registrar.as_ref().expect("there is a registrar");
             setup.settings.registrar = Some(Arc::new(RegistrarSettings { forward, ..(**home).clone() }));
         });
     }
@@ -122,7 +122,7 @@ impl Bed {
             let StoreQuestion { number, about } = self.asked.remove(0);
             let date = UnixTime::from_secs(EPOCH) + self.now.saturating_since(Instant::ZERO);
             let answer = match about {
-                StoreQuery::Location(ask) => StoreAnswer::Location(ask.put_to(&mut self.store, date), date),
+                StoreQuery::Location(ask) => StoreAnswer::Location(ask.send_to(&mut self.store, date), date),
                 StoreQuery::User { .. } if !self.users_are_up => StoreAnswer::User(Err(UsersUnavailable)),
                 StoreQuery::User { name, .. } => {
                     let known = [&b"alice"[..], b"bob"].contains(&&*name);
@@ -185,8 +185,8 @@ impl Bed {
 }
 
 /// Returns the same request with credentials.
-pub(crate) fn authorized(challenged: &Sent, who: (&str, &str), request: &Req) -> Req {
-    authorized_for(1, challenged, who, request)
+pub(crate) fn authorized(challenged: &Sent, login: (&str, &str), request: &Req) -> Req {
+    authorized_for(1, challenged, login, request)
 }
 
 /// The same with this nonce count.
@@ -204,7 +204,7 @@ pub(crate) fn authorized_for(
     let nonce = value.split("nonce=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a nonce");
     let algorithm =
         Algorithm::ALL.into_iter().find(|known| value.contains(&format!("algorithm={}", known.name())));
-    let algorithm = algorithm.expect("one of ours");
+    let algorithm = algorithm.expect("a supported algorithm");
     let hash = |text: String| String::from_utf8(algorithm.hash(&[text.as_bytes()]).hex()).expect("digits");
     let ha1 = hash(format!("{user}:example.com:{password}"));
     let ha2 = hash(format!("{}:{}", request.method, request.uri));

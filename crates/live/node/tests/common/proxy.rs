@@ -105,7 +105,7 @@ impl ProxyBed {
 
     pub(crate) fn assert_forgets(&mut self) {
         self.wait(Duration::from_hours(1));
-        let report = self.shard.proxy_report().expect("it has next hops");
+        let report = self.shard.proxy_report().expect("the proxy has next hops");
         let left = (report.transactions, report.unanswered, report.memory, self.shard.deadline());
         assert_eq!(left, (0, 0, 0, None));
     }

@@ -31,7 +31,7 @@ fn proxy_of(life: u8, index: usize, length: usize, mode: Service) -> Bed {
         setup.settings.routes = testbed::routes(vec![rule(true)], setup);
         setup.settings.limits = ProxyLimits::default();
         let neighbours = vec!["127.0.0.0/24".parse().expect("a network")];
-        let home = setup.settings.registrar.take().expect("it has users");
+        let home = setup.settings.registrar.take().expect("there is a registrar");
         let trusted = neighbours.clone().into();
         setup.settings.registrar = Some(Arc::new(RegistrarSettings { trusted, ..(*home).clone() }));
         setup.settings.distribution =
@@ -72,7 +72,7 @@ impl Chain {
     /// Returns the only response to a request that is not forwarded to the callee.
     fn refused(&mut self, request: &Req) -> Sent {
         self.by_client(request);
-        assert_eq!(self.at_callee, [], "it goes no further");
+        assert_eq!(self.at_callee, [], "the request does not reach the callee");
         assert_eq!(self.at_client.len(), 1, "{:?}", self.at_client);
         self.at_client.remove(0)
     }
@@ -83,7 +83,7 @@ impl Chain {
         assert_eq!(self.at_client, []);
         assert_eq!(self.at_callee.len(), 1, "{:?}", self.at_callee);
         let sent = self.at_callee.remove(0);
-        assert!(sent.message().header("Proxy-Authorization").is_none(), "credentials stay inside");
+        assert!(sent.message().header("Proxy-Authorization").is_none(), "credentials are removed");
         sent
     }
 
@@ -119,7 +119,7 @@ impl Chain {
     /// Returns the decisions of each proxy about credentials.
     fn decisions(&self) -> Vec<Decisions> {
         let report = |proxy: &Bed| proxy.shard.proxy_report().and_then(|report| report.sharing);
-        self.proxies.iter().map(|proxy| report(proxy).expect("it shares").authentication).collect()
+        self.proxies.iter().map(|proxy| report(proxy).expect("state is shared out").authentication).collect()
     }
 
     /// Returns how many valid credentials and how many challenges each proxy has had.
@@ -159,7 +159,7 @@ fn one_proxy_verifies_each_caller() {
                 };
                 let (accepted, challenged) = (more(&after.0, &before.0), more(&after.1, &before.1));
                 assert_eq!(accepted.iter().sum::<u64>(), 1, "{accepted:?}");
-                assert_eq!(accepted, challenged, "who challenges verifies");
+                assert_eq!(accepted, challenged, "the challenging proxy verifies");
                 let verifier = accepted.iter().position(|&count| count == 1).expect("one");
                 verifiers[verifier] += 1;
                 // A copy is no replay, wherever the transaction is.
@@ -167,7 +167,7 @@ fn one_proxy_verifies_each_caller() {
                 let statuses = statuses(&chain.at_client);
                 assert_eq!(statuses, [], "{utilisation:?}");
                 assert!(chain.at_callee.iter().all(|copy| copy.bytes == arrived.bytes));
-                assert_eq!(chain.judged(), after, "a copy is not judged again");
+                assert_eq!(chain.judged(), after, "a copy is not verified again");
                 // Credentials are for one method.
                 let other = Req { method: "REFER".to_owned(), ..invite.clone() };
                 assert_eq!(chain.refused(&other).status(), 407, "{utilisation:?}");
@@ -175,7 +175,10 @@ fn one_proxy_verifies_each_caller() {
                 chain.by_client(&invite.same_branch("ACK", Some("bob")));
             }
         }
-        assert!(verifiers[..length].iter().all(|count| *count > 0), "all take part: {verifiers:?}");
+        assert!(
+            verifiers[..length].iter().all(|count| *count > 0),
+            "every proxy verifies calls: {verifiers:?}"
+        );
         assert!(verifiers[length..].iter().all(|count| *count == 0));
     }
 }
@@ -183,7 +186,7 @@ fn one_proxy_verifies_each_caller() {
 /// All proxies of a chain have one key. The ACK to a challenge of a proxy behind belongs to no response of the proxies
 /// before. It goes on to the waiting transaction, or to the proxy that has challenged.
 #[test]
-fn the_ack_to_a_challenge_goes_to_whoever_has_challenged() {
+fn the_ack_to_a_challenge_goes_to_the_challenger() {
     let mut chain = Chain::new(2);
     chain.settle(&BUSY[1][..2]);
     let mut went_on = 0;
@@ -197,7 +200,7 @@ fn the_ack_to_a_challenge_goes_to_whoever_has_challenged() {
         let ack = invite.same_branch("ACK", tag.as_deref()).bytes();
         let on = chain.proxies[0].receive(client(), &ack);
         if chain.judged().1[1] == before[1] || is_kept {
-            assert_eq!(on, [], "the first one has challenged, or its transaction has");
+            assert_eq!(on, [], "the ACK ends at the first proxy");
             continue;
         }
         let [on] = &on[..] else { panic!("{on:?}") };
@@ -215,7 +218,8 @@ fn the_ack_of_a_neighbour_to_a_challenge_goes_on() {
     let mut chain = Chain::new(2);
     chain.settle(&BUSY[1][..2]);
     let neighbour = addr(PROXIES[2]);
-    let asked = via_with(&format!("{}={}", Mark::PARAMETER, Mark::default().asking(true)));
+    let asked =
+        via_with(&format!("{}={}", Mark::PARAMETER, Mark::default().with_authentication_required(true)));
     let asked = asked.replace(&client().to_string(), PROXIES[2]);
     let mut went_on = 0;
     for number in 0..20 {
@@ -238,7 +242,7 @@ fn the_ack_of_a_neighbour_to_a_challenge_goes_on() {
 /// A copy of a request that went on to a proxy behind is not refused, with or without credentials: its first copy may
 /// ring by then.
 #[test]
-fn overload_refuses_no_copy_of_what_went_on() {
+fn overload_refuses_no_copy_of_a_forwarded_request() {
     let mut chain = Chain::new(2);
     chain.settle(&BUSY[1][..2]);
     let mut went_on = 0;
@@ -272,7 +276,7 @@ fn overload_refuses_no_copy_of_what_went_on() {
 /// A client uses a nonce for several calls. The proxy that made it accepts them, wherever new calls are challenged and
 /// kept by now.
 #[test]
-fn a_nonce_is_good_where_it_was_made() {
+fn a_nonce_is_valid_at_its_proxy() {
     for (before, after) in BUSY.iter().flat_map(|before| BUSY.iter().map(move |after| (before, after))) {
         let mut chain = Chain::new(3);
         chain.settle(before);
@@ -323,7 +327,7 @@ fn after_a_restart_a_caller_is_challenged_once_more() {
 }
 
 #[test]
-fn wrong_passwords_and_other_names_get_through_nowhere() {
+fn wrong_passwords_and_other_names_pass_no_proxy() {
     for utilisation in &BUSY {
         let mut chain = Chain::new(3);
         chain.settle(utilisation);
@@ -355,7 +359,8 @@ fn a_mark_without_proof_saves_no_password() {
     let challenged = chain.refused(&invite);
     let again = authorized(&challenged, ("alice", PASSWORD), &invite);
     let between = chain.proxies[0].receive(client(), &again.bytes());
-    let between = between.into_iter().find(|sent| sent.to == addr(PROXIES[1])).expect("it goes on");
+    let between =
+        between.into_iter().find(|sent| sent.to == addr(PROXIES[1])).expect("the INVITE is forwarded");
     let text = String::from_utf8(between.bytes.clone()).expect("text");
     let proof = text.split("vouch=").nth(1).and_then(|rest| rest.get(..16)).expect("a proof").to_owned();
     let statuses = |chain: &mut Chain, from, bytes: &[u8]| -> Vec<u16> {
@@ -368,16 +373,16 @@ fn a_mark_without_proof_saves_no_password() {
     let stranger = addr("127.0.9.7:5060");
     let bytes = text.replace("genuine", "strangers");
     assert!(statuses(&mut chain, stranger, bytes.as_bytes()).contains(&407));
-    for (what, by) in [
+    for (forged_part, by) in [
         (&*format!(";vouch={proof}"), ""),
         (&*proof, "0123456789abcdef"),
         ("genuine", "another-call"),
         ("branch=z9hG4bK", "branch=z9hG4bK0"),
         ("<sip:alice@example.com>", "<sip:bob@example.com>"),
     ] {
-        let forged = text.replace(what, by);
-        assert_ne!(forged, text, "{what}");
-        assert!(statuses(&mut chain, neighbour, forged.as_bytes()).contains(&407), "{what}");
+        let forged = text.replace(forged_part, by);
+        assert_ne!(forged, text, "{forged_part}");
+        assert!(statuses(&mut chain, neighbour, forged.as_bytes()).contains(&407), "{forged_part}");
     }
     let via = via_with(&format!("{}={verified}", Mark::PARAMETER));
     let plain = call("plain", "carol", neighbour).via(&via.replace(&client().to_string(), PROXIES[0]));
@@ -386,13 +391,13 @@ fn a_mark_without_proof_saves_no_password() {
 
 /// A proxy that shares out no authentication has its own users, so a neighbour's mark replaces no password there.
 #[test]
-fn whoever_does_not_share_it_out_takes_no_word_for_it() {
+fn a_proxy_without_shared_authentication_ignores_marks() {
     for shares in [true, false] {
         let mut chain = Chain::new(2);
         if !shares {
-            chain.proxies[1]
-                .inner
-                .set(|setup| setup.settings.distribution.as_mut().expect("it shares").authentication = None);
+            chain.proxies[1].inner.set(|setup| {
+                setup.settings.distribution.as_mut().expect("state is shared out").authentication = None;
+            });
         }
         let invite = call("call", "carol", client());
         let challenged = chain.refused(&invite);
@@ -405,8 +410,9 @@ fn whoever_does_not_share_it_out_takes_no_word_for_it() {
 
 /// A neighbour's demand is fulfilled or refused: by the last proxy of a chain in any case, whatever the Route says.
 #[test]
-fn who_is_asked_to_verify_does_so_or_refuses() {
-    let asked = via_with(&format!("{}={}", Mark::PARAMETER, Mark::default().asking(true)));
+fn a_proxy_asked_to_verify_does_so_or_refuses() {
+    let asked =
+        via_with(&format!("{}={}", Mark::PARAMETER, Mark::default().with_authentication_required(true)));
     let asked = asked.replace(&client().to_string(), PROXIES[0]);
     let neighbour = addr(PROXIES[0]);
     let invite = call("asked", "carol", neighbour).via(&asked);
@@ -435,7 +441,7 @@ fn a_proxy_between_that_only_forwards_lets_the_proof_pass() {
         let mut chain = Chain::of(&[DISTRIBUTED, STATELESS, DISTRIBUTED]);
         chain.proxies[1].inner.set(|setup| {
             setup.settings.registrar = None;
-            setup.settings.distribution.as_mut().expect("it shares").authentication = None;
+            setup.settings.distribution.as_mut().expect("state is shared out").authentication = None;
         });
         chain.settle(&utilisation);
         let before = chain.proxies[0].shard.registrar_report().expect("a home").counters.log_ins.accepted;

@@ -15,7 +15,7 @@ fn keep_dialogs(proxy: &mut ProxyBed, calls: CallSettings) {
     let session = SessionTimer { expires: Some(1800), least: 90 };
     let settings = DialogSettings { calls, session, ..DialogSettings::default() };
     proxy.set(|setup| setup.settings.dialogs = Some(Arc::new(settings)));
-    proxy.set(|setup| setup.settings.distribution.as_mut().expect("it shares").dialogs = true);
+    proxy.set(|setup| setup.settings.distribution.as_mut().expect("state is shared out").dialogs = true);
 }
 
 /// Proxies in series that share out dialogs.
@@ -31,7 +31,7 @@ fn chain(length: usize) -> Chain {
 fn call(chain: &mut Chain, call_id: &str) -> Dialog {
     let invite = Req::new("INVITE", call_id, client());
     let at_callee = chain.by_client(&invite).at_callee.remove(0);
-    assert_eq!(chain.by_client(&invite).at_callee, [], "its copy is absorbed");
+    assert_eq!(chain.by_client(&invite).at_callee, [], "the copy is absorbed");
     let ok = chain.answered(&at_callee, 200).at_client.remove(0);
     let call = Dialog::of(&at_callee, &ok);
     assert_eq!(chain.by_client(&call.by_caller("ACK", 1)).at_callee.len(), 1);
@@ -43,13 +43,13 @@ fn ask(chain: &mut Chain, call: &Dialog, by_caller: bool, method: &'static str, 
     let is_asked = |sent: &&Sent| sent.message().method().is_some();
     if by_caller {
         let arrived = chain.by_client(&call.by_caller(method, cseq)).at_callee;
-        let request = arrived.iter().find(is_asked).expect("it arrives");
+        let request = arrived.iter().find(is_asked).expect("the request arrives");
         if method != "ACK" {
             assert_eq!(chain.answered(request, 200).at_client[0].status(), 200);
         }
     } else {
         let arrived = chain.by_callee(&call.by_callee(method, cseq).bytes()).at_client;
-        let request = arrived.iter().find(is_asked).expect("it arrives");
+        let request = arrived.iter().find(is_asked).expect("the request arrives");
         if method != "ACK" {
             let ok = answer(&request.bytes, addr(PROXIES[0]), 200, client());
             assert_eq!(chain.send(client(), 0, &ok).at_callee[0].status(), 200);
@@ -108,25 +108,25 @@ fn each_call_has_one_dialog_and_one_record() {
                     ask(&mut chain, &call, by_caller, "ACK", cseq);
                     ask(&mut chain, &call, by_caller, "INFO", cseq + 1);
                 }
-                assert_eq!(answered(&chain), watching, "it is watched where it was");
+                assert_eq!(answered(&chain), watching, "the call is watched at its keeper");
                 ask(&mut chain, &call, by_caller, "BYE", 9);
                 assert_eq!(answered(&chain).iter().sum::<usize>(), 0);
                 let written = written(&mut chain);
                 let counts: Vec<_> = written.iter().map(Vec::len).collect();
-                assert_eq!(counts, watching, "who watches it writes its record");
+                assert_eq!(counts, watching, "the keeper of the call writes its record");
                 let record = written.iter().flatten().next().expect("one");
                 assert_eq!((record.cause, record.is_final), (Some(Cause::Bye), true));
                 let keeper = watching.iter().position(|count| *count == 1).expect("one");
                 keepers[keeper] += 1;
             }
         }
-        assert!(keepers[..length].iter().all(|kept| *kept > 0), "all take part: {keepers:?}");
+        assert!(keepers[..length].iter().all(|kept| *kept > 0), "every proxy keeps calls: {keepers:?}");
     }
 }
 
 /// A failed call has one record as well.
 #[test]
-fn a_call_that_is_given_up_has_one_record() {
+fn an_abandoned_call_has_one_record() {
     for utilisation in &BUSY {
         let mut chain = chain(3);
         settle(&mut chain, utilisation);
@@ -173,7 +173,7 @@ fn both_dialogs_of_a_forked_call_are_at_one_proxy() {
 
 /// A proxy without room for another call leaves it to the next one, and only the last one refuses.
 #[test]
-fn who_has_no_room_for_a_call_passes_it_on() {
+fn a_proxy_without_room_for_a_call_passes_it_on() {
     let mut chain = Chain::new(2);
     for proxy in &mut chain.proxies {
         keep_dialogs(proxy, CallSettings { most: 1, ..CallSettings::default() });
@@ -192,7 +192,7 @@ fn who_has_no_room_for_a_call_passes_it_on() {
 
 /// Only the keeper of a call ends it at its time limit: each party gets one BYE.
 #[test]
-fn one_proxy_ends_a_call_that_has_had_its_time() {
+fn one_proxy_ends_a_call_at_its_time_limit() {
     for utilisation in &BUSY {
         let mut chain = chain(3);
         settle(&mut chain, utilisation);
@@ -210,7 +210,7 @@ fn one_proxy_ends_a_call_that_has_had_its_time() {
 
 /// Only the keeper of a call refuses a session that is too short.
 #[test]
-fn who_keeps_a_call_refuses_a_session_that_is_too_short() {
+fn the_keeper_of_a_call_refuses_a_too_short_session() {
     for utilisation in &BUSY {
         let mut chain = chain(3);
         settle(&mut chain, utilisation);
@@ -264,9 +264,9 @@ fn proxies_that_share_out_different_things_write_one_record() {
         for second in ways {
             let keeps = |way| matches!(way, Way::Dialogs | Way::AllDialogs);
             // A proxy that keeps nothing makes those behind appear to share out the same functions.
-            let is_told = keeps(second) || (keeps(first) && second != Way::Nothing);
+            let is_kept_before = keeps(second) || (keeps(first) && second != Way::Nothing);
             let lasts = [(Way::Dialogs, BUSY[1]), (Way::AllDialogs, BUSY[2]), (Way::Transactions, BUSY[2])];
-            for (last, utilisation) in lasts.into_iter().filter(|(last, _)| keeps(*last) || is_told) {
+            for (last, utilisation) in lasts.into_iter().filter(|(last, _)| keeps(*last) || is_kept_before) {
                 let mut chain = chain(3);
                 for (proxy, way) in chain.proxies.iter_mut().zip([first, second, last]) {
                     match way {
@@ -275,7 +275,8 @@ fn proxies_that_share_out_different_things_write_one_record() {
                         Way::Nothing => proxy.set_services([STATELESS]),
                         Way::Transactions => proxy.set(|setup| {
                             setup.settings.dialogs = None;
-                            setup.settings.distribution.as_mut().expect("it shares").dialogs = false;
+                            setup.settings.distribution.as_mut().expect("state is shared out").dialogs =
+                                false;
                         }),
                     };
                 }
@@ -291,7 +292,7 @@ fn proxies_that_share_out_different_things_write_one_record() {
 
 /// A stranger's mark saves no record, and neither does a neighbour's mark for transactions alone.
 #[test]
-fn a_mark_that_does_not_say_so_saves_no_record() {
+fn a_mark_without_dialog_state_saves_no_record() {
     let state = Mark::default().with(Function::State);
     let all = state.with(Function::Dialog);
     let neighbour = addr("127.0.0.77:5060");
@@ -302,7 +303,8 @@ fn a_mark_that_does_not_say_so_saves_no_record() {
             let via = via_with(&format!("{}={mark}", Mark::PARAMETER));
             let via = via.replace(&client().to_string(), &from.to_string());
             let request = Req::new("INVITE", "call", client()).via(&via);
-            let at_callee = chain.proxies[0].receive(0, from, &request.bytes()).pop().expect("it goes on");
+            let at_callee =
+                chain.proxies[0].receive(0, from, &request.bytes()).pop().expect("the INVITE is forwarded");
             let refusal = answer_with(&at_callee.bytes, chain.last(), 486, addr(CALLEE), &[]);
             chain.proxies[0].receive(0, addr(CALLEE), &refusal);
             let written = written(&mut chain);

@@ -13,7 +13,7 @@ const PHONES: [&str; 2] = ["127.0.9.2:6000", "127.0.9.3:6000"];
 fn home(phones: &[&str]) -> Bed {
     let mut bed = Bed::new(false, Reach::Contact);
     bed.inner.set(|setup| {
-        let home = setup.settings.registrar.take().expect("it has users");
+        let home = setup.settings.registrar.take().expect("there is a registrar");
         setup.settings.registrar =
             Some(Arc::new(RegistrarSettings { forward: Forward::Distributed, ..(*home).clone() }));
         setup.settings.limits = ProxyLimits::default();
@@ -56,7 +56,7 @@ fn a_call_that_is_kept_before_passes_a_registrar_without_state() {
         let to: Vec<_> = phones.iter().map(|phone| addr(phone)).collect();
         assert_eq!(requests(&sent, Method::Invite), to, "{from} {is_marked}");
         assert_eq!(transactions(&bed) > before, keeps, "{phones:?} {from} {is_marked}");
-        let at_phone = sent.into_iter().find(|sent| sent.to == to[0]).expect("it rings");
+        let at_phone = sent.into_iter().find(|sent| sent.to == to[0]).expect("a phone rings");
         // Its copy, its CANCEL and the ACK to the failure follow it, or meet the transaction.
         let copy = bed.receive(addr(from), &invite.bytes());
         assert_eq!(requests(&copy, Method::Invite).is_empty(), keeps);

@@ -71,7 +71,7 @@ fn a_browser_is_reached_by_its_connection() {
         let browser = client(Transport::Wss, CLIENT, 7);
         let call = Call::new(&mut bed, "browser", browser, member, member);
         let recorded = record_routes(&call.at_callee.bytes);
-        assert_eq!(recorded.len(), 2, "{mode:?}: one of each side (RFC 5658)");
+        assert_eq!(recorded.len(), 2, "{mode:?}: one Record-Route for each side (RFC 5658)");
         assert!(recorded[0].starts_with("<sip:127.0.0.1:5060;lr;"), "{recorded:?}");
         assert!(recorded[1].starts_with("<sip:127.0.0.1:8443;transport=ws;lr;"), "{recorded:?}");
         assert_eq!(bed.one_by(browser, &call.by_caller("ACK", 1, browser)).flow, member);
@@ -103,7 +103,7 @@ fn a_member_over_tcp_is_reached_at_its_address() {
 
 /// Two clients of one port: each is reached by its own connection.
 #[test]
-fn clients_of_one_port_are_told_apart() {
+fn clients_of_one_port_are_distinguished() {
     for mode in MODES {
         let member = node(Transport::Udp, MEMBER);
         let mut bed = shard(mode, &[member]);
@@ -134,7 +134,7 @@ fn a_client_that_connects_again_is_reached_by_the_new_connection() {
 /// If its connection is gone, a client whose Contact is its source address gets a new one. A client behind a NAT and a
 /// browser get none.
 #[test]
-fn a_new_connection_is_opened_to_whom_has_an_address_of_its_own() {
+fn a_new_connection_is_opened_to_a_client_without_nat() {
     let member = node(Transport::Udp, MEMBER);
     for (transport, contact, to) in [
         (Transport::Tcp, "sip:alice@127.0.9.1:5080;transport=tcp", Some("127.0.9.1:5080")),

@@ -48,7 +48,7 @@ fn a_client_is_called_by_the_connection_that_its_path_names() {
         text.starts_with(&format!("INVITE {CONTACT} SIP/2.0\r\n")) && !text.contains("\r\nRoute:"),
         "{text}"
     );
-    assert_eq!(record_routes(&at_browser.bytes).len(), 2, "one of each side");
+    assert_eq!(record_routes(&at_browser.bytes).len(), 2, "one Record-Route for each side");
     let ok = bed.one_by(browser(), &answer(&at_browser, 200, CONTACT));
     assert_eq!((ok.flow, ok.status()), (registrar(), 200));
     for (method, cseq) in [("ACK", 1), ("BYE", 2)] {
@@ -58,18 +58,21 @@ fn a_client_is_called_by_the_connection_that_its_path_names() {
 }
 
 #[test]
-fn a_connection_that_is_gone_is_told_as_430() {
+fn a_lost_connection_is_answered_with_430() {
     let mut bed = bed();
     let registered = bed.one_by(browser(), &register(browser(), "path").bytes());
     let path = path(&registered).expect("a Path");
     let at_browser = bed.one_by(registrar(), &call(&path).bytes());
-    let told = bed.unreachable_by(browser(), &at_browser.bytes);
-    assert_eq!(told.iter().map(|sent| (sent.flow, sent.status())).collect::<Vec<_>>(), [(registrar(), 430)]);
+    let answers = bed.unreachable_by(browser(), &at_browser.bytes);
+    assert_eq!(
+        answers.iter().map(|sent| (sent.flow, sent.status())).collect::<Vec<_>>(),
+        [(registrar(), 430)]
+    );
 }
 
 /// An altered Path names no connection.
 #[test]
-fn a_path_that_was_altered_leads_nowhere() {
+fn an_altered_path_leads_nowhere() {
     let mut bed = bed();
     let registered = bed.one_by(browser(), &register(browser(), "path").bytes());
     let path = path(&registered).expect("a Path");
@@ -83,7 +86,7 @@ fn a_path_that_was_altered_leads_nowhere() {
 /// The Path leads to the client for as long as its registration may last, and only from next hops and members. Other
 /// senders could use it to bypass routes and authentication.
 #[test]
-fn a_path_is_no_way_for_strangers_nor_for_ever() {
+fn a_path_is_valid_only_for_next_hops_and_for_its_lifetime() {
     for (expires, good) in [("7200", 7_200), ("60", 3_600)] {
         let mut bed = bed();
         let request = register(browser(), "path").with("Expires", expires);
@@ -109,7 +112,7 @@ fn request_of(from: Flow) -> Req {
 
 /// §5.1: only the first hop names a connection, and only for clients that support Path.
 #[test]
-fn a_path_is_added_by_the_first_hop_to_whom_knows_of_it() {
+fn a_path_is_added_by_the_first_hop_for_clients_that_support_it() {
     let over_udp = client(Transport::Udp, CLIENT, 0);
     let behind = "SIP/2.0/WSS a.invalid;branch=z9hG4bKr, SIP/2.0/UDP 192.0.2.1;branch=z9hG4bKq";
     let register_behind = register(browser(), "path").via(behind);
@@ -127,7 +130,7 @@ fn a_path_is_added_by_the_first_hop_to_whom_knows_of_it() {
 
 /// §5.3.2: a request of the client with its own Path is handled like its other requests.
 #[test]
-fn what_the_client_sends_by_its_path_goes_on() {
+fn requests_of_the_client_with_its_own_path_are_forwarded() {
     let mut bed = bed();
     let registered = bed.one_by(browser(), &register(browser(), "path").bytes());
     let path = path(&registered).expect("a Path");

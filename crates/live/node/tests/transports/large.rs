@@ -40,11 +40,11 @@ fn long(call: &str, bytes: usize) -> Req {
 fn forwarded(bed: &mut testbed::Bed, invite: &Req) -> Sent {
     let sent = bed.receive_by(caller(), &invite.bytes());
     let mut for_member = sent.into_iter().filter(|sent| sent.to == udp().peer);
-    for_member.next().expect("it is forwarded")
+    for_member.next().expect("the request is forwarded")
 }
 
 #[test]
-fn what_is_longer_than_1300_bytes_leaves_by_tcp() {
+fn requests_longer_than_1300_bytes_leave_by_tcp() {
     for mode in MODES.into_iter().chain([Service::Calls(Spread::Counted)]) {
         let mut bed = bed(mode);
         // Header fields of session timers count, too.
@@ -70,7 +70,7 @@ fn what_is_longer_than_1300_bytes_leaves_by_tcp() {
 }
 
 #[test]
-fn copies_cancel_and_ack_take_the_way_of_the_long_invite() {
+fn copies_cancel_and_ack_follow_the_long_invite() {
     for mode in MODES {
         let mut bed = bed(mode);
         let invite = long("c", LONGEST);
@@ -87,8 +87,10 @@ fn copies_cancel_and_ack_take_the_way_of_the_long_invite() {
         let cancel = bed.receive_by(caller(), &invite.same_branch("CANCEL", None).bytes());
         assert_eq!(to_member(cancel, "CANCEL"), (tcp(), true, true), "{mode:?}");
         let mut sent = bed.receive_by(from_member(), &answer(&first, 487, ""));
-        let failure =
-            sent.iter().find(|sent| sent.bytes.starts_with(b"SIP/2.0 487")).expect("it is passed on");
+        let failure = sent
+            .iter()
+            .find(|sent| sent.bytes.starts_with(b"SIP/2.0 487"))
+            .expect("the request is forwarded");
         let ack = invite.same_branch("ACK", testkit::tag(&failure.bytes, "To").as_deref());
         sent.extend(bed.receive_by(caller(), &ack.bytes()));
         assert_eq!(to_member(sent, "ACK"), (tcp(), true, true), "{mode:?}");
@@ -97,7 +99,7 @@ fn copies_cancel_and_ack_take_the_way_of_the_long_invite() {
 
 /// Servers without TCP still work, at the cost of one refused connection.
 #[test]
-fn what_no_connection_takes_leaves_by_udp() {
+fn long_requests_leave_by_udp_if_tcp_is_refused() {
     for mode in MODES {
         let mut bed = bed(mode);
         let invite = long("c", LONGEST);
@@ -131,7 +133,7 @@ fn a_transaction_goes_on_over_udp() {
     let other = node(Transport::Udp, "127.0.1.2:5060");
     let mut bed = shard(Service::HOPS, &[udp(), other]);
     let sent = bed.receive_by(caller(), &long("c", LONGEST).bytes());
-    let first = sent.into_iter().find(|sent| sent.flow != caller()).expect("it is forwarded");
+    let first = sent.into_iter().find(|sent| sent.flow != caller()).expect("the request is forwarded");
     let member = Flow::udp(0, first.to);
     let again = bed.unreachable_by(first.flow, &first.bytes);
     assert_eq!(again.iter().map(|sent| sent.flow).collect::<Vec<_>>(), [member]);
@@ -166,7 +168,7 @@ fn a_phone_on_udp_is_reached_over_udp() {
         assert_eq!(bed.one_by(phone, &register.bytes()).status(), 200);
         let invite = call(contact, "bob", alice.peer).with("X-Padding", &"x".repeat(LONGEST));
         let sent = bed.receive_by(alice, &invite.bytes());
-        let at_phone = sent.iter().find(|sent| sent.to == phone.peer).expect("it is forwarded");
+        let at_phone = sent.iter().find(|sent| sent.to == phone.peer).expect("the request is forwarded");
         assert_eq!(at_phone.flow.transport, Transport::Udp, "{contact}");
     }
 }

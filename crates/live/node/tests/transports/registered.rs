@@ -52,7 +52,7 @@ fn a_browser_is_called_by_its_connection() {
 
 /// The connection of the REGISTER is used, or if it is gone another one of the same user agent.
 #[test]
-fn another_flow_of_the_instance_takes_the_place_of_one_that_is_gone() {
+fn another_flow_of_the_instance_replaces_a_lost_one() {
     let mut bed = bed();
     let flows = [7, 9].map(|number| client(Transport::Tcp, &format!("127.0.9.1:4000{number}"), number));
     for (index, flow) in flows.into_iter().enumerate() {
@@ -61,7 +61,7 @@ fn another_flow_of_the_instance_takes_the_place_of_one_that_is_gone() {
         bed.now += Duration::from_secs(1);
     }
     let first = invite(&mut bed, "c");
-    assert_eq!(first.flow, flows[1], "one at a time, and the last one first");
+    assert_eq!(first.flow, flows[1], "one flow at a time, the latest first");
     let second = bed.unreachable_by(first.flow, &first.bytes);
     assert_eq!(second.iter().map(|sent| sent.flow).collect::<Vec<_>>(), [flows[0]]);
     // RFC 5626 §11.5: endpoints must not learn of flows.
@@ -71,7 +71,7 @@ fn another_flow_of_the_instance_takes_the_place_of_one_that_is_gone() {
 
 /// A new connection is opened to a client without a NAT. A client that has answered is not tried again.
 #[test]
-fn who_can_be_connected_to_is() {
+fn a_reachable_client_gets_a_new_connection() {
     for (status, contact, to) in [
         (None, "sip:bob@127.0.9.1:5080;transport=tcp", Some(node(Transport::Tcp, "127.0.9.1:5080"))),
         (None, "sip:bob@10.0.0.1:5080;transport=tcp", None),
@@ -95,7 +95,7 @@ fn who_can_be_connected_to_is() {
 
 /// RFC 3261 §21.4.18: a user whose telephone is gone is unavailable, by any transport and in any mode.
 #[test]
-fn a_telephone_that_is_gone_is_told_as_480() {
+fn an_unreachable_telephone_is_answered_with_480() {
     let tcp = client(Transport::Tcp, CLIENT, 7);
     let anew = node(Transport::Tcp, "127.0.9.1:5080");
     let udp = client(Transport::Udp, CLIENT, 0);
@@ -119,8 +119,8 @@ fn a_telephone_that_is_gone_is_told_as_480() {
             );
             sent = bed.unreachable_by(*way, &sent[0].bytes);
         }
-        let told: Vec<_> = sent.iter().map(|sent| (sent.flow, sent.status())).collect();
-        assert_eq!(told, [(alice(), 480)], "{forward:?} {contact}");
+        let answers: Vec<_> = sent.iter().map(|sent| (sent.flow, sent.status())).collect();
+        assert_eq!(answers, [(alice(), 480)], "{forward:?} {contact}");
     }
 }
 

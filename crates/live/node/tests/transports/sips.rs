@@ -17,7 +17,7 @@ fn assert_refused(sent: &Sent, status: u16, text: &str) {
 }
 
 #[test]
-fn it_goes_from_tls_to_tls() {
+fn a_sips_request_goes_from_tls_to_tls() {
     for mode in MODES {
         for by in [client(Transport::Tls, CLIENT, 7), client(Transport::Wss, CLIENT, 7)] {
             let member = node(Transport::Tls, MEMBER);
@@ -34,7 +34,7 @@ fn it_goes_from_tls_to_tls() {
 }
 
 #[test]
-fn it_neither_comes_nor_goes_without_tls() {
+fn a_sips_request_is_refused_without_tls() {
     for mode in MODES {
         let tls = client(Transport::Tls, CLIENT, 7);
         let mut bed = shard(mode, &[node(Transport::Tls, MEMBER)]);

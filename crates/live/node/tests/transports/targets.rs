@@ -34,7 +34,7 @@ fn an_address_is_reached_over_the_transport_of_its_uri() {
 }
 
 #[test]
-fn a_transport_that_is_not_there_leads_nowhere() {
+fn an_absent_transport_leads_nowhere() {
     let mut bed =
         shard_with(&[Transport::Udp, Transport::Tcp], Service::Balance, &[node(Transport::Udp, MEMBER)]);
     for transport in ["tls", "sctp"] {
@@ -58,7 +58,7 @@ fn a_name_is_looked_up_for_its_transport() {
 
 /// RFC 3263 §4.1: if the URI names neither transport nor port, the DNS determines both.
 #[test]
-fn the_dns_says_the_transport_of_a_name() {
+fn the_dns_determines_the_transport_of_a_name() {
     let members = [node(Transport::Udp, MEMBER), node(Transport::Tls, "127.0.1.3:5061")];
     for (uri, from, said) in [
         ("sip:a@far.example", members[0], Transport::Tcp),

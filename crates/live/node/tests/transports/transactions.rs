@@ -18,7 +18,7 @@ fn unanswered(caller: Flow, member: Flow) -> (usize, Vec<u16>) {
 }
 
 #[test]
-fn nothing_is_sent_again_over_a_stream() {
+fn requests_are_not_retransmitted_over_a_stream() {
     let tcp = client(Transport::Tcp, CLIENT, 7);
     // 0.5, 1.5, 3.5, ... s after the first.
     assert_eq!(unanswered(tcp, node(Transport::Udp, MEMBER)), (5, vec![408]));
@@ -37,19 +37,21 @@ fn cancel_and_ack_take_the_way_of_their_invite() {
         assert_eq!(bed.one_by(by, &answer(&at_member, 180, "")).flow.connection, caller.connection);
         let cancel = invite.same_branch("CANCEL", None);
         let sent = bed.receive_by(caller, &cancel.bytes());
-        let of =
-            |start: &[u8]| sent.iter().find(|sent| sent.bytes.starts_with(start)).expect("it was sent").flow;
+        let of = |start: &[u8]| {
+            sent.iter().find(|sent| sent.bytes.starts_with(start)).expect("the request was sent").flow
+        };
         assert_eq!((of(b"SIP/2.0 200").connection, of(b"CANCEL")), (caller.connection, member));
         let sent = bed.receive_by(by, &answer(&at_member, 487, ""));
-        let of =
-            |start: &[u8]| sent.iter().find(|sent| sent.bytes.starts_with(start)).expect("it was sent").flow;
+        let of = |start: &[u8]| {
+            sent.iter().find(|sent| sent.bytes.starts_with(start)).expect("the request was sent").flow
+        };
         assert_eq!((of(b"SIP/2.0 487").connection, of(b"ACK")), (caller.connection, member));
     }
 }
 
 /// A member that accepts no connection has no work with the request, so another one gets it at once.
 #[test]
-fn the_next_member_gets_what_no_connection_took() {
+fn requests_without_a_connection_go_to_the_next_member() {
     let members = [node(Transport::Tcp, MEMBER), node(Transport::Udp, "127.0.1.2:5060")];
     let mut bed = shard(Service::HOPS, &members);
     let caller = client(Transport::Udp, CLIENT, 0);
@@ -67,7 +69,7 @@ fn the_next_member_gets_what_no_connection_took() {
 /// A member's connection breaks after it took requests. Unanswered requests go to the next member; a ringing call waits
 /// for its response.
 #[test]
-fn what_was_lost_with_a_connection_goes_to_the_next_member() {
+fn requests_lost_with_a_connection_go_to_the_next_member() {
     let members = [node(Transport::Tcp, MEMBER), node(Transport::Udp, "127.0.1.2:5060")];
     let mut bed = shard(Service::HOPS, &members);
     let caller = client(Transport::Udp, CLIENT, 0);
@@ -110,7 +112,7 @@ fn a_call_goes_on_by_its_connection_after_a_reload() {
 
 /// Without transactions the caller would wait for 32 s, since over a stream it retransmits nothing.
 #[test]
-fn a_caller_hears_of_what_no_connection_took() {
+fn a_caller_is_answered_if_no_connection_takes_its_request() {
     for mode in [Service::Balance, Service::Relay { record_route: true }] {
         let member = node(Transport::Tcp, MEMBER);
         let mut bed = shard(mode, &[member]);
@@ -132,7 +134,7 @@ fn a_caller_hears_of_what_no_connection_took() {
 
 /// The BYE of this proxy at the time limit of a call uses the connection of a client, too.
 #[test]
-fn a_call_that_has_had_its_time_ends_at_the_browser_too() {
+fn a_call_at_its_time_limit_ends_at_the_browser_too() {
     let member = node(Transport::Udp, MEMBER);
     let mut bed = shard(DIALOG, &[member]);
     let calls = CallSettings { longest: Some(Duration::from_mins(1)), ..CallSettings::default() };

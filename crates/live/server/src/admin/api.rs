@@ -81,7 +81,7 @@ fn parameters<const N: usize>(uri: &Uri, known: [&str; N]) -> Result<[Option<Str
             return Err(bad(format!("unknown parameter {name:?} of {}; there is: {there_is}", uri.path())));
         };
         if values[at].replace(value).is_some() {
-            return Err(bad(format!("the parameter {name:?} comes twice")));
+            return Err(bad(format!("parameter {name:?} is given twice")));
         }
     }
     Ok(values)
@@ -173,20 +173,20 @@ async fn scale(
 
 async fn registrations(State(handle): State<Handle>, uri: Uri) -> Result<Json<ContactsView>, Failure> {
     let [user] = parameters(&uri, ["user"])?;
-    let user = asked(user)?;
+    let user = required_user(user)?;
     let found = handle.contacts(&user).await?;
     Ok(Json(ContactsView::new(user, &found)))
 }
 
 async fn unregister(State(handle): State<Handle>, uri: Uri) -> Result<Json<ContactsView>, Failure> {
     let [user, contact] = parameters(&uri, ["user", "contact"])?;
-    let user = asked(user)?;
+    let user = required_user(user)?;
     let found = handle.remove_contacts(&user, contact.as_deref()).await?;
     Ok(Json(ContactsView::new(user, &found)))
 }
 
-fn asked(user: Option<String>) -> Result<String, Failure> {
-    let text = "which user? Add ?user= with USER@DOMAIN";
+fn required_user(user: Option<String>) -> Result<String, Failure> {
+    let text = "missing parameter user: add ?user=USER@DOMAIN";
     user.ok_or_else(|| Failure(StatusCode::BAD_REQUEST, text.to_owned()))
 }
 
@@ -209,27 +209,29 @@ async fn undrain(State(handle): State<Handle>, uri: Uri) -> Result<Json<MembersV
 }
 
 async fn up(State(handle): State<Handle>, uri: Uri) -> Result<Json<MembersView>, Failure> {
-    let meant = handle.up(&named(&uri)?).await.map_err(failure(StatusCode::NOT_FOUND))?;
+    let meant = handle.up(&required_member(&uri)?).await.map_err(failure(StatusCode::NOT_FOUND))?;
     shown(&handle, &meant).await
 }
 
 async fn set_draining(handle: &Handle, uri: &Uri, draining: bool) -> Result<Json<MembersView>, Failure> {
-    let meant = handle.drain(&named(uri)?, draining).await.map_err(failure(StatusCode::NOT_FOUND))?;
+    let meant =
+        handle.drain(&required_member(uri)?, draining).await.map_err(failure(StatusCode::NOT_FOUND))?;
     shown(handle, &meant).await
 }
 
-fn named(uri: &Uri) -> Result<String, Failure> {
+fn required_member(uri: &Uri) -> Result<String, Failure> {
     let [member] = parameters(uri, ["member"])?;
     member.ok_or_else(|| {
-        let text = "which member? Add ?member= with its address, or its name in the configuration";
+        let text =
+            "missing parameter member: add ?member= with its address, or its name in the configuration";
         Failure(StatusCode::BAD_REQUEST, text.to_owned())
     })
 }
 
 /// Returns the current figures of the members that a command applied to.
-async fn shown(handle: &Handle, meant: &[Peer]) -> Result<Json<MembersView>, Failure> {
+async fn shown(handle: &Handle, peers: &[Peer]) -> Result<Json<MembersView>, Failure> {
     let MembersView { mut members, .. } = handle.figures(true).await.map_err(gone)?.members;
-    members.retain(|member| meant.contains(&member.address.0));
+    members.retain(|member| peers.contains(&member.address.0));
     Ok(Json(MembersView { members, names: Vec::new() }))
 }
 
@@ -283,10 +285,10 @@ const PATHS: &str = "GET /healthz, /readyz, /api/health, /api/members, /api/sess
                      DELETE /api/registrations";
 
 async fn wrong_method(method: Method, uri: Uri) -> Failure {
-    let text = format!("{method} is not for {}; there are: {PATHS}", uri.path());
+    let text = format!("{method} is not allowed for {}; there are: {PATHS}", uri.path());
     Failure(StatusCode::METHOD_NOT_ALLOWED, text)
 }
 
 async fn unknown(uri: Uri) -> Failure {
-    Failure(StatusCode::NOT_FOUND, format!("nothing is at {}; there are: {PATHS}", uri.path()))
+    Failure(StatusCode::NOT_FOUND, format!("unknown path {}; there are: {PATHS}", uri.path()))
 }

@@ -34,14 +34,14 @@ pub(super) async fn check(
         return (StatusCode::FORBIDDEN, why).into_response();
     }
     let is_open = OPEN.contains(&request.uri().path());
-    let is_stranger = token.is_some_and(|token| !shows(&token, request.headers()));
-    let mut answer = if is_stranger && !is_open {
+    let lacks_token = token.is_some_and(|token| !shows(&token, request.headers()));
+    let mut answer = if lacks_token && !is_open {
         let ask = [(header::WWW_AUTHENTICATE, "Bearer")];
         (StatusCode::UNAUTHORIZED, ask, NO_TOKEN).into_response()
     } else {
         next.run(request).await
     };
-    if is_stranger {
+    if lacks_token {
         // Closes the connection after one request. Otherwise a few clients without a token could occupy all
         // connections.
         answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -49,8 +49,9 @@ pub(super) async fn check(
     answer
 }
 
-const NO_TOKEN: &str = "a token is needed here, as `Authorization: Bearer TOKEN`: that of [admin] in the configuration, or \
-                        of NAME.admin-token beside it or in the state directory of its service\n";
+const NO_TOKEN: &str = "a token is required, as `Authorization: Bearer TOKEN`: [admin] token of the configuration, \
+    or the content \
+                        of NAME.admin-token beside it or in the state directory of the service\n";
 
 /// Whether a request has the token, by RFC 6750 §2.1.
 fn shows(token: &Bearer, headers: &HeaderMap) -> bool {
@@ -66,7 +67,7 @@ fn refusal(local: SocketAddr, headers: &HeaderMap) -> Option<&'static str> {
     // A listener on `[::]` sees IPv4 addresses as IPv4-mapped IPv6 addresses (RFC 4291 §2.5.5.2).
     let local = SocketAddr::new(local.ip().to_canonical(), local.port());
     if headers.get_all(header::ORIGIN).iter().any(|origin| !is_own(local, origin.as_bytes())) {
-        return Some("requests of other sites' pages are refused\n");
+        return Some("requests from web pages of other sites are refused\n");
     }
     // The host name of a page can resolve to 127.0.0.1, which makes the page count as this site. Its Host header still
     // has that name; a tool on this machine has no reason to use a name.
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_loopback_on_a_listener_of_both_families() {
+    fn ipv4_mapped_loopback_counts_as_loopback() {
         let mapped = "[::ffff:127.0.0.1]:8060";
         assert!(refused(mapped, &[(header::HOST, "evil.example:8060")]));
         assert!(refused(mapped, &[(header::ORIGIN, "http://evil.example")]));
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_is_shown_once_and_as_a_bearer() {
+    fn the_token_comes_once_as_a_bearer() {
         let token = Bearer::parse("0123456789abcdef").unwrap();
         let shown = |fields: &[&'static str]| {
             let mut headers = HeaderMap::new();
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_send_no_origin_and_pass() {
+    fn requests_without_an_origin_pass() {
         assert!(!refused("127.0.0.1:8060", &[]));
     }
 }

@@ -44,11 +44,12 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-const ONE_OF_THEM: Parameter = Parameter {
+const MEMBER: Parameter = Parameter {
     name: "member",
     is_required: true,
-    meaning: "Its address, or its name in the configuration, which may stand for several; the port is 5060 where none \
-              is given.",
+    meaning: "Address of the member, or its name in the configuration. A name can have several addresses. The \
+        default port \
+              is 5060.",
     values: &[],
 };
 
@@ -69,13 +70,13 @@ const POST: Operation = Operation { method: "post", ..GET };
 const DELETE: Operation = Operation { method: "delete", ..GET };
 
 const USER: Parameter =
-    Parameter { name: "user", is_required: true, meaning: "Whose contacts, as USER@DOMAIN.", values: &[] };
+    Parameter { name: "user", is_required: true, meaning: "The user, as USER@DOMAIN.", values: &[] };
 
-const NO_USER: (u16, &str) = (404, "The user is of no domain that is served here, or there is no registrar.");
+const NO_USER: (u16, &str) = (404, "The domain of the user is not served here, or there is no registrar.");
 const NO_STORE: (u16, &str) =
-    (503, "The store cannot be asked, or the server has ended its last call and is about to exit.");
+    (503, "The store does not answer, or the server is about to exit after its last call.");
 
-const NO_MEMBER: (u16, &str) = (404, "No such member; says which there are.");
+const NO_MEMBER: (u16, &str) = (404, "No such member. The text lists the members.");
 
 const OPERATIONS: [Operation; 21] = [
     Operation {
@@ -98,7 +99,10 @@ const OPERATIONS: [Operation; 21] = [
         summary: "Whether new calls are taken.",
         answer: Answer::Json(&[of::<HealthView>]),
         same_with: Some(503),
-        failures: &[(503, "No new calls are taken: the same JSON. Or the server has ended: a line of text.")],
+        failures: &[(
+            503,
+            "No new calls are taken (the same JSON), or the server has ended (a line of text).",
+        )],
         ..GET
     },
     Operation {
@@ -107,7 +111,7 @@ const OPERATIONS: [Operation; 21] = [
         parameters: &[Parameter {
             name: "oldest",
             is_required: false,
-            meaning: "With the age of the oldest call of each: a walk through the session table.",
+            meaning: "Adds the age of each member's oldest call. This walks the session table.",
             values: &["true", "false"],
         }],
         answer: Answer::Json(&[of::<MembersView>]),
@@ -115,11 +119,11 @@ const OPERATIONS: [Operation; 21] = [
     },
     Operation {
         path: "/api/sessions",
-        summary: "How many sessions there are, or one of them.",
+        summary: "Numbers of sessions, or one session.",
         parameters: &[Parameter {
             name: "call_id",
             is_required: false,
-            meaning: "The session of this call only.",
+            meaning: "Shows only the session of this call.",
             values: &[],
         }],
         answer: Answer::Json(&[of::<Sessions>, of::<Session>]),
@@ -128,7 +132,7 @@ const OPERATIONS: [Operation; 21] = [
     },
     Operation {
         path: "/api/connections",
-        summary: "Connections: how many, what became of them, with whom, and our certificates.",
+        summary: "Connections: counts, reasons of their end, peers, and the certificates of this process.",
         answer: Answer::Json(&[of::<ConnectionsView>]),
         failures: &[(404, "There is no listener for TCP, TLS or WebSocket.")],
         ..GET
@@ -137,19 +141,19 @@ const OPERATIONS: [Operation; 21] = [
         path: "/api/proxy",
         summary: "Next hops and transactions.",
         answer: Answer::Json(&[of::<ProxyView>]),
-        failures: &[(404, "It is a balancer.")],
+        failures: &[(404, "The process keeps no transactions.")],
         ..GET
     },
     Operation {
         path: "/api/capacity",
-        summary: "What monitors beside the members have announced.",
+        summary: "Capacities that the members' monitors have announced.",
         answer: Answer::Json(&[of::<CapacityView>]),
-        failures: &[(404, "There is no [capacity].")],
+        failures: &[(404, "The configuration has no [capacity].")],
         ..GET
     },
     Operation {
         path: "/api/registrar",
-        summary: "What became of registrations, log-ins and look-ups of users, and how their stores do.",
+        summary: "Results of registrations, log-ins and look-ups of users, and the state of the stores.",
         answer: Answer::Json(&[of::<RegistrarView>]),
         failures: &[(404, "There is no registrar.")],
         ..GET
@@ -162,7 +166,7 @@ const OPERATIONS: [Operation; 21] = [
     },
     Operation {
         path: "/api/scale/{pool}",
-        summary: "One of them: how many servers there should be, for who starts them.",
+        summary: "One such pool, with the number of servers that should run.",
         parameters: &[Parameter {
             name: "pool",
             is_required: true,
@@ -170,12 +174,12 @@ const OPERATIONS: [Operation; 21] = [
             values: &[],
         }],
         answer: Answer::Json(&[of::<ScaleView>]),
-        failures: &[(404, "No such pool has a `scale`; says which have.")],
+        failures: &[(404, "No such pool has a `scale`. The text lists the pools that have one.")],
         ..GET
     },
     Operation {
         path: "/api/registrations",
-        summary: "The contacts of a user, those first that are tried first.",
+        summary: "The contacts of a user, in the order in which they are tried.",
         parameters: &[USER],
         answer: Answer::Json(&[of::<ContactsView>]),
         failures: &[NO_USER, NO_STORE],
@@ -183,13 +187,14 @@ const OPERATIONS: [Operation; 21] = [
     },
     Operation {
         path: "/api/registrations",
-        summary: "Removes a contact of a user, or all, and says which there were. A REGISTER at the same time is not lost.",
+        summary: "Removes one contact of a user, or all, and lists the removed contacts. A concurrent REGISTER is \
+            not lost.",
         parameters: &[
             USER,
             Parameter {
                 name: "contact",
                 is_required: false,
-                meaning: "URI of the one to remove; without it, all are.",
+                meaning: "URI of the contact to remove. Without it, all contacts are removed.",
                 values: &[],
             },
         ],
@@ -199,64 +204,65 @@ const OPERATIONS: [Operation; 21] = [
     },
     Operation {
         path: "/api/drain",
-        summary: "No new calls for a member; those that it has go on.",
-        parameters: &[ONE_OF_THEM],
+        summary: "Sends no new calls to a member. Its calls in progress continue.",
+        parameters: &[MEMBER],
         answer: Answer::Json(&[of::<MembersView>]),
         failures: &[NO_MEMBER],
         ..POST
     },
     Operation {
         path: "/api/undrain",
-        summary: "A member takes new calls again.",
-        parameters: &[ONE_OF_THEM],
+        summary: "Ends the drain of a member, so that it gets new calls again.",
+        parameters: &[MEMBER],
         answer: Answer::Json(&[of::<MembersView>]),
         failures: &[NO_MEMBER],
         ..POST
     },
     Operation {
         path: "/api/up",
-        summary: "A member is back: it gets calls again without having answered.",
-        parameters: &[ONE_OF_THEM],
+        summary: "Marks a member as alive, so that it gets calls before it answers a probe.",
+        parameters: &[MEMBER],
         answer: Answer::Json(&[of::<MembersView>]),
         failures: &[NO_MEMBER],
         ..POST
     },
     Operation {
         path: "/api/reload",
-        summary: "Has the server read its configuration again.",
+        summary: "Reads the configuration again.",
         answer: Answer::Json(&[of::<Reloaded>]),
         ..POST
     },
     Operation {
         path: "/api/restart",
-        summary: "Another process is started, which takes over: no call is refused.",
+        summary: "Starts another process that takes over. No call is refused.",
         answer: Answer::Json(&[of::<Restarting>]),
         ..POST
     },
     Operation {
         path: "/api/stop",
-        summary: "No new calls; the process ends with its last one, at the latest after [stop] wait.",
+        summary: "Takes no new calls. The process ends after its last call, or at the latest after [stop] wait.",
         answer: Answer::Json(&[of::<Stopping>]),
         ..POST
     },
     Operation {
         path: "/api/explain",
-        summary: "Where a SIP request would go, and why. Nothing changes by asking.",
+        summary: "Returns where a SIP request would go, and why. The query changes nothing.",
         parameters: &[
             Parameter {
                 name: "from",
                 is_required: false,
-                meaning: "IP:PORT of its sender; 127.0.0.1:5060 unless given.",
+                meaning: "IP:PORT of the sender. The default is 127.0.0.1:5060.",
                 values: &[],
             },
             Parameter {
                 name: "listener",
                 is_required: false,
-                meaning: "IP:PORT of the listener that it comes to; the first of the sender's address family unless given.",
+                meaning: "IP:PORT of the listener that receives it. The default is the first listener of the \
+                    sender's address family.",
                 values: &[],
             },
         ],
-        body: Some("The SIP request, as it would come in a datagram."),
+        body: Some("The SIP request, as the content of a datagram."),
         answer: Answer::Json(&[of::<ExplanationView>]),
         ..POST
     },
@@ -270,12 +276,12 @@ const OPERATIONS: [Operation; 21] = [
 
 /// Failures of any operation.
 const COMMON: [(u16, &str); 3] = [
-    (400, "The question cannot be read, or is refused: says why."),
-    (403, "The page of another origin has asked, or the Host is none of this server's."),
-    (503, "The server has ended its last call and is about to exit."),
+    (400, "The request is malformed or refused. The text gives the reason."),
+    (403, "The request is from a web page of another origin, or the Host is not this server."),
+    (503, "The server is about to exit after its last call."),
 ];
 
-const NO_TOKEN: (u16, &str) = (401, "The token is missing, or is another one.");
+const NO_TOKEN: (u16, &str) = (401, "The token is missing or wrong.");
 
 fn described() -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
@@ -292,7 +298,7 @@ fn described() -> Value {
         "openapi": "3.1.0",
         "info": {
             "title": "Sarabande",
-            "description": "The admin interface of a running server; docs/api.md is its page for people.",
+            "description": "The admin interface of a running server; docs/api.md describes it for users.",
             "version": env!("CARGO_PKG_VERSION"),
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         },
@@ -305,7 +311,7 @@ fn described() -> Value {
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "Asked for where [admin] listen is another address than loopback, or [admin] token is set.",
+                    "description": "Required if [admin] listen is not a loopback address, or [admin] token is set.",
                 },
             },
         },
@@ -385,7 +391,7 @@ fn the_description_is_up_to_date() {
         std::fs::write(&file, &made).unwrap();
     }
     let committed = std::fs::read_to_string(&file).unwrap_or_default();
-    assert!(committed == made, "make it anew with `UPDATE_DOCS=1 cargo test -p server openapi`");
+    assert!(committed == made, "regenerate it with `UPDATE_DOCS=1 cargo test -p server openapi`");
 }
 
 /// The routes of the server, the routes in its answer to a wrong path, and the described routes are the same.
@@ -401,8 +407,8 @@ async fn every_route_is_described() {
     });
     assert_eq!(described, routes.collect());
     let site = Site::start().await;
-    let told = site.ask("GET", "/nothing").await.body;
-    let (_, list) = told.trim_end().split_once("there are: ").unwrap();
+    let reply = site.ask("GET", "/nothing").await.body;
+    let (_, list) = reply.trim_end().split_once("there are: ").unwrap();
     let named = list.split("; ").flat_map(|group| {
         let (method, paths) = group.trim_start().split_once(' ').unwrap();
         paths.split(", ").map(|path| (method.to_owned(), path.to_owned()))
@@ -459,7 +465,7 @@ async fn answers_are_as_described() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_no_calls_says_so_with_the_same_json() {
+async fn health_without_new_calls_has_the_same_json() {
     let site = Site::start().await;
     site.call("last").await;
     assert_eq!(site.ask("POST", "/api/stop").await.status, 200);
@@ -477,7 +483,7 @@ fn fits(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
     }
     if let Some(choices) = schema["anyOf"].as_array() {
         let one = choices.iter().any(|schema| fits(value, schema, root).is_ok());
-        return one.then_some(()).ok_or_else(|| format!("{value} is none of {schema}"));
+        return one.then_some(()).ok_or_else(|| format!("{value} matches no alternative of {schema}"));
     }
     let kinds = match &schema["type"] {
         Value::String(kind) => vec![kind.as_str()],
@@ -495,7 +501,7 @@ fn fits(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
         _ => false,
     };
     if !kinds.into_iter().any(is) {
-        return Err(format!("{value} is no {}", schema["type"]));
+        return Err(format!("{value} is not of type {}", schema["type"]));
     }
     for item in value.as_array().into_iter().flatten() {
         fits(item, &schema["items"], root)?;
@@ -513,13 +519,16 @@ fn fits(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
 
 /// Shows that the check above can fail.
 #[test]
-fn a_key_too_many_too_few_or_of_another_type_is_seen() {
+fn an_extra_a_missing_or_a_mistyped_key_is_found() {
     let root = described();
     let schema = json!({ "$ref": "#/components/schemas/Shard" });
     let says = |value: Value| fits(&value, &schema, &root).err().unwrap_or_default();
     assert_eq!(says(json!({ "active": 1, "expired": 2, "transactions": 3 })), "");
     assert_eq!(says(json!({ "active": 1, "expired": 2 })), "transactions is missing");
-    assert_eq!(says(json!({ "active": 1, "expired": "2", "transactions": 3 })), "\"2\" is no \"integer\"");
+    assert_eq!(
+        says(json!({ "active": 1, "expired": "2", "transactions": 3 })),
+        "\"2\" is not of type \"integer\""
+    );
     assert_eq!(says(json!({ "active": 1, "expired": 2, "transactions": 3, "x": 4 })), "x is not described");
     let mut found = BTreeSet::new();
     keys(&root, &mut found);

@@ -35,7 +35,7 @@ impl Default for Limits {
 /// Limit of a request's head in bytes, all header fields included.
 const HEAD: usize = 16 << 10;
 /// Pause after the system refused a connection.
-const BREATH: Duration = Duration::from_millis(100);
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 struct Open {
     task: AbortHandle,
@@ -54,7 +54,7 @@ pub(super) async fn serve(listener: Arc<TcpListener>, app: Router, limits: Limit
             Err(error) => {
                 tracing::warn!(%error, "a connection to the admin interface was not accepted");
                 close_idle(&mut open);
-                tokio::time::sleep(BREATH).await;
+                tokio::time::sleep(RETRY_PAUSE).await;
                 continue;
             }
         };
@@ -136,7 +136,7 @@ mod tests {
     const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 
     #[tokio::test]
-    async fn connections_that_ask_for_nothing_make_room() {
+    async fn idle_connections_make_room() {
         let limits = Limits { connections: 4, head: Duration::from_hours(1), ..Limits::default() };
         let address = start(limits).await;
         let mut idle = Vec::new();
@@ -144,7 +144,7 @@ mod tests {
             idle.push(send(address, "GET / HT").await);
             assert!(rest(send(address, GET).await).await.ends_with("here"));
         }
-        assert_eq!(rest(idle.remove(0)).await, "", "the oldest is closed");
+        assert_eq!(rest(idle.remove(0)).await, "", "the oldest idle connection is closed");
     }
 
     #[tokio::test]

@@ -191,7 +191,7 @@ impl Site {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(30), waits).await.expect("it comes true");
+        tokio::time::timeout(Duration::from_secs(30), waits).await.expect("the condition holds in time");
     }
 
     pub(super) async fn ask(&self, method: &str, path: &str) -> Reply {
@@ -266,7 +266,7 @@ pub(super) fn request(from: SocketAddr, method: &str, call_id: &str) -> String {
 }
 
 #[tokio::test]
-async fn members_show_calls_and_what_they_did() {
+async fn members_show_calls_and_counts() {
     let site = Site::start().await;
     site.call("shown").await;
     let member = site.member(site.alive).await;
@@ -281,15 +281,18 @@ async fn members_show_calls_and_what_they_did() {
     assert_eq!((dead.reachable, dead.accepting, dead.oldest_call_seconds), (false, false, None));
     assert!(dead.last_probe.is_some());
     let unasked: MembersView = site.ask("GET", "/api/members").await.json();
-    assert!(unasked.members.iter().all(|member| member.oldest_call_seconds.is_none()), "that is a walk");
+    assert!(
+        unasked.members.iter().all(|member| member.oldest_call_seconds.is_none()),
+        "the age is shown only on request"
+    );
 }
 
 #[tokio::test]
-async fn a_name_that_is_not_found_is_shown() {
-    let nobody = free_udp().await;
+async fn an_unresolved_name_is_shown() {
+    let dead_store = free_udp().await;
     let site = Site::launch(|alive, _| {
         format!(
-            "[pool.servers]\nmembers = [\"{alive}\", \"typo.invalid\"]\n[dns]\nservers = [\"{nobody}\"]\n"
+            "[pool.servers]\nmembers = [\"{alive}\", \"typo.invalid\"]\n[dns]\nservers = [\"{dead_store}\"]\n"
         )
     });
     let site = site.await;
@@ -299,7 +302,7 @@ async fn a_name_that_is_not_found_is_shown() {
         (true, 1, vec!["typo.invalid".to_owned()])
     );
     let members: MembersView = site.ask("GET", "/api/members").await.json();
-    let [name] = members.names.as_slice() else { panic!("one name: {members:?}") };
+    let [name] = members.names.as_slice() else { panic!("expected one name: {members:?}") };
     assert_eq!((name.name.as_str(), name.addresses, name.error.is_some()), ("typo.invalid", 0, true));
     let samples = samples(&site.ask("GET", "/metrics").await.body);
     assert_eq!(samples["sarabande_name_addresses{name=\"typo.invalid\"}"], 0.0);
@@ -330,7 +333,7 @@ async fn drain_takes_a_member_out_and_undrain_back_in() {
     site.call("kept").await;
     let path = |verb: &str| format!("/api/{verb}?member={}", site.alive);
     let drained: MembersView = site.ask("POST", &path("drain")).await.json();
-    let [member] = drained.members.as_slice() else { panic!("one member is meant: {drained:?}") };
+    let [member] = drained.members.as_slice() else { panic!("expected one member: {drained:?}") };
     assert_eq!((member.address, member.state.as_str(), member.calls), (udp(site.alive), "draining", 1));
     let health = site.ask("GET", "/api/health").await;
     let reasons = health.json::<HealthView>().reasons;
@@ -346,10 +349,10 @@ async fn drain_takes_a_member_out_and_undrain_back_in() {
     assert_eq!(unknown.status, 404);
     assert!(unknown.body.contains("10.9.9.9:5060") && unknown.body.contains(&site.alive.to_string()));
     let which = site.ask("POST", "/api/drain").await;
-    assert_eq!((which.status, which.body.starts_with("which member?")), (400, true));
+    assert_eq!((which.status, which.body.starts_with("missing parameter member")), (400, true));
     let method = site.ask("GET", &path("drain")).await;
     assert_eq!(
-        (method.status, method.body.starts_with("GET is not for /api/drain; there are: ")),
+        (method.status, method.body.starts_with("GET is not allowed for /api/drain; there are: ")),
         (405, true)
     );
 }
@@ -379,7 +382,7 @@ async fn explain_names_the_member_and_why() {
     let own = ask(&path, &own).await;
     assert_eq!(
         own.body, "refused: 502 Next Hop Is No Address\n",
-        "a member calls out, to where its URI says"
+        "a call of a member goes to its Request-URI"
     );
     let bad = ask("/api/explain", "no SIP").await;
     assert_eq!((bad.status, bad.body.as_str()), (400, "dropped: not_sip\n"));
@@ -417,7 +420,7 @@ async fn pools_and_routes_are_shown_to_operators() {
         site.send("POST", &format!("/api/explain?from={from}{query}"), "", &request).await
     };
     let away: ExplanationView = explain("", "198.51.100.1:5060", "sip:+44@h").await.json();
-    let route = away.route.expect("a route");
+    let route = away.route.expect("the answer has a route");
     assert_eq!((&route.name[..], away.pool.as_deref(), &away.policy[..]), ("away", Some("out"), "tlwl"));
     assert_eq!((away.member, away.why.as_str()), (Some(udp(site.alive)), "policy"));
     let rewrites: Vec<_> =
@@ -427,15 +430,17 @@ async fn pools_and_routes_are_shown_to_operators() {
     assert_eq!((rewrites, route.request_uri.as_deref()), (expected.to_vec(), Some("sip:44@h")));
     let here = format!("&listener={}", site.sip);
     let near: ExplanationView = explain(&here, "192.0.2.1:5060", "sip:bob@h").await.json();
-    let route = near.route.expect("a route");
+    let route = near.route.expect("the answer has a route");
     assert_eq!((&route.name[..], near.pool.as_deref(), route.rewrites.len()), ("route-2", Some("core"), 0));
     assert_eq!(near.candidates.len(), 2);
     let none = explain("", "198.51.100.1:5060", "sip:bob@h").await;
-    assert_eq!((none.status, &none.body[..]), (400, "refused: 404 No Route: no [[route]] is for it\n"));
+    assert_eq!((none.status, &none.body[..]), (400, "refused: 404 No Route: no [[route]] matches it\n"));
     let nowhere = explain("&listener=192.0.2.7:5060", "192.0.2.1:5060", "sip:bob@h").await;
-    let told =
-        format!("no listener is at 192.0.2.7:5060; there are: {}, {};transport=tls\n", site.sip, site.tls);
-    assert_eq!((nowhere.status, nowhere.body), (400, told));
+    let answers = format!(
+        "there is no listener at 192.0.2.7:5060; there are: {}, {};transport=tls\n",
+        site.sip, site.tls
+    );
+    assert_eq!((nowhere.status, nowhere.body), (400, answers));
     // A request from a member goes where it leads.
     let from = site.alive.to_string();
     let out: ExplanationView = explain("", &from, "sip:bob@127.0.0.9:5090").await.json();
@@ -461,7 +466,7 @@ async fn stop_ends_the_process_after_the_last_call() {
     let explained = site.send("POST", "/api/explain", "", &new).await;
     let refused = "refused: 503 Service Unavailable: stopping, no new calls are taken\n";
     assert_eq!((explained.status, explained.body.as_str()), (400, refused));
-    assert!(!site.server.is_finished(), "a call is left");
+    assert!(!site.server.is_finished(), "one call is in progress");
 }
 
 #[tokio::test]
@@ -485,7 +490,7 @@ async fn requests_of_other_pages_change_nothing() {
 }
 
 #[tokio::test]
-async fn unknown_paths_say_what_there_is() {
+async fn an_unknown_path_lists_the_paths() {
     let site = Site::start().await;
     let reply = site.ask("GET", "/status").await;
     assert_eq!(reply.status, 404);
@@ -499,7 +504,7 @@ async fn unknown_parameters_are_refused() {
         ("GET", "/api/members?old=true", "unknown parameter \"old\" of /api/members; there is: oldest"),
         ("GET", "/api/members?oldest=maybe", "oldest=maybe: expected true or false"),
         ("GET", "/api/sessions?callid=x", "unknown parameter \"callid\" of /api/sessions; there is: call_id"),
-        ("GET", "/api/sessions?call_id=x&call_id=y", "the parameter \"call_id\" comes twice"),
+        ("GET", "/api/sessions?call_id=x&call_id=y", "parameter \"call_id\" is given twice"),
         ("GET", "/api/health?x", "unknown parameter \"x\" of /api/health; there is: none"),
         ("POST", "/api/stop?now", "unknown parameter \"now\" of /api/stop; there is: none"),
     ] {
@@ -534,7 +539,7 @@ fn samples(page: &str) -> BTreeMap<String, f64> {
         } else if let Some(rest) = line.strip_prefix("# TYPE ") {
             let (name, kind) = rest.split_once(' ').unwrap();
             assert_eq!(name, helped, "HELP comes first");
-            assert!(types.insert(name, kind).is_none(), "{name} comes twice");
+            assert!(types.insert(name, kind).is_none(), "{name} has two TYPE lines");
             assert_eq!(name.ends_with("_total"), kind == "counter", "{line}");
             family = name;
         } else {
@@ -546,7 +551,7 @@ fn samples(page: &str) -> BTreeMap<String, f64> {
             assert!(histogram || suffix.is_empty(), "{line}");
             assert!(
                 samples.insert(series.to_owned(), value.parse().unwrap()).is_none(),
-                "{series} comes twice"
+                "{series} is repeated"
             );
         }
     }
@@ -602,7 +607,7 @@ async fn metrics_have_types_and_cumulative_buckets() {
 }
 
 #[tokio::test]
-async fn the_process_tells_what_it_takes() {
+async fn the_process_reports_its_resources() {
     let site = Site::start().await;
     let before = samples(&site.ask("GET", "/metrics").await.body);
     let after = samples(&site.ask("GET", "/metrics").await.body);
@@ -657,7 +662,7 @@ async fn the_next_hops_of_a_proxy_are_members() {
 }
 
 #[tokio::test]
-async fn what_a_registrar_does_is_shown() {
+async fn registrar_counts_are_shown() {
     let site = Site::home().await;
     assert_eq!(site.register("sip:bob@127.0.0.1:5099").await, 200);
     assert_eq!(site.register("").await, 200);
@@ -692,12 +697,13 @@ async fn announce(listen: SocketAddr, updates: &[(&str, f64)]) -> String {
 }
 
 #[tokio::test]
-async fn what_monitors_announce_is_shown() {
+async fn announced_capacities_are_shown() {
     let (site, listen) = Site::with_capacity().await;
-    let told = announce(listen, &[(&site.alive.to_string(), 300.0), (&site.alive.to_string(), 312.5)]).await;
-    assert!(told.ends_with("\nOK 1 0\nOK 2 0"), "{told}");
-    let told = announce(listen, &[("nobody.example.com", 1.0)]).await;
-    assert!(told.ends_with("\nERROR unknown_server"), "{told}");
+    let answers =
+        announce(listen, &[(&site.alive.to_string(), 300.0), (&site.alive.to_string(), 312.5)]).await;
+    assert!(answers.ends_with("\nOK 1 0\nOK 2 0"), "{answers}");
+    let answers = announce(listen, &[("nobody.example.com", 1.0)]).await;
+    assert!(answers.ends_with("\nERROR unknown_server"), "{answers}");
     let shown: CapacityView = site.ask("GET", "/api/capacity").await.json();
     assert_eq!((shown.accepted_total, shown.connections_total), (2, 2));
     assert_eq!((shown.closed_total["unknown_server"], shown.closed_total["wrong_code"]), (1, 0));
@@ -742,7 +748,7 @@ async fn contacts_of_a_user_are_listed_and_removed() {
     assert_eq!(explained.route.map(|route| route.name).as_deref(), Some("users"));
     let other: ContactsView =
         site.ask("DELETE", &format!("{path}&contact=sip:bob@192.168.1.99")).await.json();
-    assert_eq!((other.contacts.len(), other.removed.len()), (3, 0), "no such contact");
+    assert_eq!((other.contacts.len(), other.removed.len()), (3, 0), "the contact does not exist");
     // The same contact in another form (RFC 3261 section 19.1.4).
     let one: ContactsView =
         site.ask("DELETE", &format!("{path}&contact=SIP:%62ob@192.168.1.8;transport=UDP")).await.json();
@@ -755,16 +761,16 @@ async fn contacts_of_a_user_are_listed_and_removed() {
 }
 
 #[tokio::test]
-async fn contacts_of_nobody_here_are_refused_with_the_reason() {
+async fn contacts_of_an_unknown_user_are_refused_with_the_reason() {
     let site = Site::home().await;
     for (query, status, says) in [
-        ("", 400, "which user? Add ?user= with USER@DOMAIN"),
+        ("", 400, "missing parameter user: add ?user=USER@DOMAIN"),
         (
             "?user=bob@elsewhere.example",
             404,
-            "\"bob@elsewhere.example\" is of no domain that is served here; there are: example.com",
+            "the domain of \"bob@elsewhere.example\" is not served here; served domains: example.com",
         ),
-        ("?user=example.com", 404, "\"example.com\" is no user: expected USER@DOMAIN"),
+        ("?user=example.com", 404, "\"example.com\" is not a user: expected USER@DOMAIN"),
         (
             "?user=bob@example.com&all=1",
             400,
@@ -795,15 +801,15 @@ async fn an_unknown_user_is_no_user_without_contacts() {
 
 /// A page in an operator's browser must not unregister a user, and a store that is down must not seem empty.
 #[tokio::test]
-async fn contacts_are_kept_from_strangers_and_not_forgotten_without_a_store() {
+async fn contacts_need_a_token_and_a_reachable_store() {
     let site = Site::home().await;
     assert_eq!(site.register("sip:bob@192.168.1.7").await, 200);
     let path = "/api/registrations?user=bob@example.com";
     let page = site.send("DELETE", path, "Origin: http://evil.example\r\n", "").await;
     assert_eq!(page.status, 403);
     assert_eq!(site.ask("GET", path).await.json::<ContactsView>().contacts.len(), 1);
-    let nobody = free_tcp().await;
-    let role = |_, _| format!("[registrar]\ndomains = [\"example.com\"]\nstore = \"redis://{nobody}\"");
+    let dead_store = free_tcp().await;
+    let role = |_, _| format!("[registrar]\ndomains = [\"example.com\"]\nstore = \"redis://{dead_store}\"");
     let site = Site::launch(role).await;
     for method in ["GET", "DELETE"] {
         let reply = site.ask(method, path).await;

@@ -34,13 +34,13 @@ pub(crate) fn required(admin: &Admin, path: Option<&Path>) -> io::Result<Option<
         (Some(token), _) => (token.clone(), "[admin]".to_owned()),
         (None, Some(file)) => (made(&file, address)?, file.display().to_string()),
         (None, None) => {
-            return Err(cannot_keep(address, "there is no configuration file beside which to keep it"));
+            return Err(cannot_keep(address, "there is no configuration file to keep it beside"));
         }
     };
     tracing::warn!(
         %address,
         token = from,
-        "other machines can reach the admin interface: it asks for the token, which is not encrypted on the way"
+        "other machines can reach the admin interface: it requires the token, which is sent unencrypted"
     );
     Ok(Some(token))
 }
@@ -89,7 +89,8 @@ pub fn read(file: &Path) -> io::Result<Bearer> {
 
 fn cannot_keep(address: SocketAddr, why: &str) -> io::Error {
     let text = format!(
-        "[admin] listens on {address}, which other machines can reach, so it needs a token, and one that is made cannot be \
+        "[admin] listens on {address}, which other machines can reach, so it needs a token, and a generated token \
+         cannot be \
          kept: {why}. Set [admin] token, or listen on 127.0.0.1"
     );
     io::Error::other(text)
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_needs_none_and_asks_for_one_that_is_set() {
+    fn loopback_requires_only_a_configured_token() {
         for listen in ["127.0.0.1:8060", "[::1]:8060", "[::ffff:127.0.0.1]:8060"] {
             assert_eq!(required(&admin(listen, None), None).unwrap(), None, "{listen}");
             let set = admin(listen, Some("0123456789abcdef"));
@@ -123,17 +124,17 @@ mod tests {
     }
 
     #[test]
-    fn what_others_reach_has_a_token_of_its_own_that_is_kept() {
+    fn a_reachable_interface_has_a_generated_token() {
         let path = std::env::temp_dir().join(format!("sarabande-admin-{}.toml", std::process::id()));
         let file = file_beside(&path);
         for listen in ["0.0.0.0:8060", "[::]:8060", "192.0.2.1:8060"] {
-            let made = required(&admin(listen, None), Some(&path)).unwrap().expect("one is needed");
+            let made = required(&admin(listen, None), Some(&path)).unwrap().expect("a token is needed");
             assert_eq!(made.text().len(), 32);
             let kept = std::fs::read_to_string(&file).unwrap();
             assert_eq!(kept.trim(), made.text());
             assert_eq!(of(&admin(listen, None), &path).unwrap(), Some(made.clone()));
             let set = admin(listen, Some("0123456789abcdef"));
-            assert_eq!(of(&set, &path).unwrap(), set.token, "what is set counts");
+            assert_eq!(of(&set, &path).unwrap(), set.token, "the configured token is used");
             assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
             let error = required(&admin(listen, None), None).unwrap_err().to_string();
             assert!(error.contains("[admin] token"), "{error}");
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_the_same_only_in_all_its_characters() {
+    fn tokens_are_compared_as_a_whole() {
         let token = Bearer::parse("0123456789abcdef").unwrap();
         assert!(is_same(&token, b"0123456789abcdef"));
         for other in

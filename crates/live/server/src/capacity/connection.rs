@@ -60,7 +60,7 @@ impl Connection {
         let (peer, counts) = (self.peer, Arc::clone(&self.counts));
         let nonce = match key::random() {
             Ok(nonce) => nonce,
-            Err(error) => return tracing::error!(%error, "no random number for a challenge"),
+            Err(error) => return tracing::error!(%error, "no random number for the challenge"),
         };
         let mut receiver = UpdateReceiver::new(keys, nonce);
         match self.serve(&mut receiver).await {
@@ -71,12 +71,12 @@ impl Connection {
                     // The control task knows the members and their names, and has logged these two.
                     if !matches!(refusal, UpdateRefusal::UnknownServer | UpdateRefusal::NotItsKey) {
                         let server = receiver.named().map(tracing::field::display);
-                        tracing::warn!(%peer, server, reason = refusal.name(), "an update of capacity was refused");
+                        tracing::warn!(%peer, server, reason = refusal.name(), "a capacity update was refused");
                     }
                     // A client that does not read the refusal is closed without it.
                     let _ = self.write(&refusal.line()).await;
                 } else {
-                    tracing::debug!(%peer, reason = why.name(), "a connection for updates of capacity was closed");
+                    tracing::debug!(%peer, reason = why.name(), "a connection for capacity updates was closed");
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! The listener for capacity updates. No connection waits for another. Neither clients without a key nor the monitor of
-//! another server can keep monitors out. When places run out, the oldest of several connections for one server is
-//! closed, or else the oldest connection without an update.
+//! another server can keep monitors out. If all places are taken, a new connection replaces the oldest of several
+//! connections for one server. If there are none, it replaces the oldest connection without an update.
 
 use super::Offer;
 use super::connection::{Connection, Limits};
@@ -21,7 +21,7 @@ use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 /// Limit of updates that wait for the control task.
 const OFFERS: usize = 64;
 /// Pause after the system refused a connection or an address.
-const BREATH: Duration = Duration::from_millis(100);
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// The control task's ends of the channels for updates.
 pub(crate) struct Intake {
@@ -106,22 +106,26 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
         TcpListener::from_std(listener)
     });
     listener.map_err(|error| {
-        cannot_listen(address, &error, "who has it? `ss -ltnp` tells; otherwise set [capacity] listen")
+        cannot_listen(
+            address,
+            &error,
+            "`ss -ltnp` shows the process that has it; otherwise set [capacity] listen",
+        )
     })
 }
 
 async fn bound(address: SocketAddr) -> TcpListener {
-    let mut is_told = false;
+    let mut is_logged = false;
     loop {
         match bind(address) {
             Ok(listener) => return listener,
-            Err(error) if !is_told && error.kind() != io::ErrorKind::AddrInUse => {
-                is_told = true;
-                tracing::warn!(%address, %error, "[capacity] cannot listen; it is tried until it can");
+            Err(error) if !is_logged && error.kind() != io::ErrorKind::AddrInUse => {
+                is_logged = true;
+                tracing::warn!(%address, %error, "[capacity] cannot listen; it tries again");
             }
             Err(_) => {}
         }
-        tokio::time::sleep(BREATH).await;
+        tokio::time::sleep(RETRY_PAUSE).await;
     }
 }
 
@@ -192,9 +196,9 @@ impl Acceptor {
             let (stream, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    tracing::warn!(%error, "a connection for updates of capacity was not accepted");
+                    tracing::warn!(%error, "a connection for capacity updates was not accepted");
                     self.make_room(&mut open, expendable);
-                    tokio::time::sleep(BREATH).await;
+                    tokio::time::sleep(RETRY_PAUSE).await;
                     continue;
                 }
             };
@@ -205,7 +209,8 @@ impl Acceptor {
             let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
             if !self.terms.borrow().from.admits(peer.ip()) {
                 self.counts.closed(Closed::NotAdmitted);
-                tracing::warn!(%peer, "a connection for updates of capacity comes from no network of [capacity] from");
+                tracing::warn!(%peer, "refused a connection for capacity updates: its address is not in [capacity] \
+                    from");
                 continue;
             }
             let is_crowded =

@@ -17,8 +17,8 @@ pub(crate) struct SilentMonitor {
 
 impl fmt::Display for SilentMonitor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let why = if self.was_heard { "has fallen silent" } else { "was never heard" };
-        write!(f, "the monitor of {} {why}: response times say what the member can take", self.member)
+        let why = if self.was_heard { "has fallen silent" } else { "has sent no capacity update yet" };
+        write!(f, "the monitor of {} {why}: its capacity is measured by response times", self.member)
     }
 }
 
@@ -41,7 +41,7 @@ struct Awaited {
 pub(crate) struct Monitors(BTreeMap<SocketAddr, Awaited>);
 
 impl Monitors {
-    /// Expects updates of these members, each from the moment at which it is first in the list. `heard` returns the
+    /// Expects updates of these members, each from the moment at which it first appears in the list. `heard` returns the
     /// time of a member's last update, which is valid for `validity`.
     pub(crate) fn look(
         &mut self,
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_monitor_without_word_is_told_of_once_and_once_that_it_is_back() {
+    fn a_silent_monitor_and_its_return_are_each_reported_once() {
         let at = Instant::from_millis;
         let one: SocketAddr = "10.0.0.1:5060".parse().unwrap();
         let other: SocketAddr = "10.0.0.2:5060".parse().unwrap();

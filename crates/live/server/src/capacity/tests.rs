@@ -35,15 +35,15 @@ const PATIENT: Limits = Limits {
 };
 
 /// Log lines of the monitors of all tests.
-static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+static LOG_LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 fn say(text: &str) {
-    SAID.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
+    LOG_LINES.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
 }
 
 /// Returns the log lines about the balancer at this address.
 fn said(address: SocketAddr) -> Vec<String> {
-    let all = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    let all = LOG_LINES.lock().unwrap_or_else(PoisonError::into_inner);
     all.iter().filter(|text| text.contains(&address.to_string())).cloned().collect()
 }
 
@@ -87,10 +87,10 @@ impl Balancer {
     }
 
     /// Handles updates as the control task does, until the condition holds.
-    async fn until(&mut self, what: &str, mut is_done: impl FnMut(&Self) -> bool) {
+    async fn until(&mut self, condition: &str, mut is_done: impl FnMut(&Self) -> bool) {
         let start = Instant::now();
         while !is_done(self) {
-            assert!(start.elapsed() < PATIENCE, "waited in vain: {what}; {:?}", self.counts());
+            assert!(start.elapsed() < PATIENCE, "timed out: {condition}; {:?}", self.counts());
             let offer = timeout(Duration::from_millis(5), self.intake.next()).await;
             if let Ok(Offer { connection, update, reply, .. }) = offer {
                 let now = base::Instant::from_nanos(start.elapsed().as_nanos() as u64);
@@ -153,20 +153,25 @@ async fn line(stream: &mut TcpStream) -> String {
     let mut line = Vec::new();
     while line.last() != Some(&b'\n') {
         line.push(
-            timeout(PATIENCE, stream.read_u8()).await.expect("a line comes").expect("the connection is open"),
+            timeout(PATIENCE, stream.read_u8())
+                .await
+                .expect("a line arrives in time")
+                .expect("the connection is open"),
         );
     }
     String::from_utf8(line).unwrap()
 }
 
 #[tokio::test]
-async fn each_balancer_is_told_every_capacity() {
+async fn each_balancer_gets_every_capacity() {
     let (mut one, mut other) = (Balancer::start(PATIENT), Balancer::start(PATIENT));
     let telling = monitor(&[one.address(), other.address()], KEY, "sip1.example.com");
     let is = |update: &Update, capacity: f64| (update.capacity - capacity).abs() < 1e-9;
     for balancer in [&mut one, &mut other] {
         balancer
-            .until("all of it", |balancer| balancer.accepted.last().is_some_and(|last| is(last, 250.0)))
+            .until("the whole capacity", |balancer| {
+                balancer.accepted.last().is_some_and(|last| is(last, 250.0))
+            })
             .await;
         assert!(balancer.accepted.iter().all(|update| is(update, 125.0) || is(update, 250.0)));
         assert_eq!(balancer.accepted[0].server.to_string(), "sip1.example.com");
@@ -185,7 +190,7 @@ async fn each_balancer_is_told_every_capacity() {
     let targets = telling.targets();
     assert!(targets.iter().all(|target| target.is_up.load(Ordering::Relaxed)));
     assert!(targets.iter().all(|target| target.failed.load(Ordering::Relaxed) == 0));
-    assert_eq!(said(one.address()), [""; 0], "all is well");
+    assert_eq!(said(one.address()), [""; 0], "no failure is logged");
     drop(telling);
     one.until("the monitor is gone", |balancer| balancer.counts().open == 0).await;
 }
@@ -195,20 +200,20 @@ async fn each_balancer_is_told_every_capacity() {
 async fn the_capacity_is_divided_among_those_that_send_calls() {
     let (mut active, mut standby) = (Balancer::start(PATIENT), Balancer::start(PATIENT));
     let _telling = monitor(&[active.address(), standby.address()], KEY, "10.0.0.1");
-    let told = |balancer: &Balancer| balancer.accepted.last().map_or(0.0, |update| update.capacity);
+    let last_capacity = |balancer: &Balancer| balancer.accepted.last().map_or(0.0, |update| update.capacity);
     for _ in 0..5 {
         active.sent += 100;
         active.more(1).await;
         standby.more(1).await;
     }
-    assert_eq!((told(&active), standby.accepted.len()), (250.0, 5), "all of it");
+    assert_eq!((last_capacity(&active), standby.accepted.len()), (250.0, 5), "the whole capacity");
     let start = Instant::now();
     loop {
-        assert!(start.elapsed() < PATIENCE, "{} and {}", told(&active), told(&standby));
+        assert!(start.elapsed() < PATIENCE, "{} and {}", last_capacity(&active), last_capacity(&standby));
         (active.sent, standby.sent) = (active.sent + 100, standby.sent + 100);
         active.more(1).await;
         standby.more(1).await;
-        if (told(&active) + told(&standby) - 250.0).abs() < 1.0 {
+        if (last_capacity(&active) + last_capacity(&standby) - 250.0).abs() < 1.0 {
             break;
         }
     }
@@ -224,16 +229,19 @@ async fn divided_among(count: usize) {
         let part = 250.0 / balancers.len() as f64;
         let start = Instant::now();
         loop {
-            let mut told = Vec::new();
+            let mut last_capacity = Vec::new();
             for balancer in &mut balancers {
                 balancer.sent += 100;
                 balancer.more(1).await;
-                told.push(balancer.accepted.last().map_or(0.0, |update| update.capacity));
+                last_capacity.push(balancer.accepted.last().map_or(0.0, |update| update.capacity));
             }
-            assert!(start.elapsed() < PATIENCE, "{told:?} of {count}");
+            assert!(start.elapsed() < PATIENCE, "{last_capacity:?} of {count}");
             // This also holds while it is unknown whether a dead balancer comes back.
-            assert!(!was_divided || told.iter().sum::<f64>() < 250.1, "{told:?} of {count}");
-            if told.iter().all(|told| (told - part).abs() < 0.1) {
+            assert!(
+                !was_divided || last_capacity.iter().sum::<f64>() < 250.1,
+                "{last_capacity:?} of {count}"
+            );
+            if last_capacity.iter().all(|last_capacity| (last_capacity - part).abs() < 0.1) {
                 break;
             }
         }
@@ -244,13 +252,13 @@ async fn divided_among(count: usize) {
 }
 
 #[tokio::test]
-async fn one_to_four_balancers_have_the_capacity_together_also_when_one_dies() {
+async fn the_capacities_of_balancers_add_up_also_when_one_dies() {
     tokio::join!(divided_among(1), divided_among(2), divided_among(3), divided_among(4));
 }
 
 /// One log line says that the balancer is gone, and one that it is back, whatever the number of attempts.
 #[tokio::test]
-async fn a_balancer_that_comes_back_is_told_again() {
+async fn a_balancer_that_comes_back_gets_the_capacity_again() {
     let mut balancer = Balancer::start(PATIENT);
     let telling = balancer.monitor(KEY);
     balancer.more(3).await;
@@ -258,22 +266,24 @@ async fn a_balancer_that_comes_back_is_told_again() {
         balancer.stop();
         let failed = |telling: &Telling| telling.targets()[0].failed.load(Ordering::Relaxed);
         let before = failed(&telling);
-        balancer.until("it is tried again", |_| failed(&telling) >= before + 3).await;
+        balancer.until("the monitor tries again", |_| failed(&telling) >= before + 3).await;
         assert!(!telling.targets()[0].is_up.load(Ordering::Relaxed));
         balancer.restart();
         balancer.more(1).await;
-        balancer.until("it is said", |balancer| said(balancer.address()).len() == 2 * round).await;
+        balancer.until("it is logged", |balancer| said(balancer.address()).len() == 2 * round).await;
     }
     let said = said(balancer.address());
     assert!(
-        said[0].contains("is not told") && said[1].contains("again") && said[2].contains("is not told"),
+        said[0].contains("gets no capacity")
+            && said[1].contains("again")
+            && said[2].contains("gets no capacity"),
         "{said:?}"
     );
 }
 
 /// The later connection counts. A pending update in the first connection is refused.
 #[tokio::test]
-async fn a_monitor_may_be_started_again() {
+async fn a_restarted_monitor_supersedes_its_old_connection() {
     let mut balancer = Balancer::start(PATIENT);
     let mut old = TcpStream::connect(balancer.address()).await.unwrap();
     let greeting = line(&mut old).await;
@@ -285,51 +295,51 @@ async fn a_monitor_may_be_started_again() {
     let _telling = balancer.monitor(KEY);
     balancer.more(1).await;
     old.write_all(sender.update(&server, 900.0).as_bytes()).await.unwrap();
-    balancer.until("it is refused", |balancer| balancer.closed("superseded") == 1).await;
+    balancer.until("the update is refused", |balancer| balancer.closed("superseded") == 1).await;
     assert_eq!(rest(&mut old).await, "ERROR superseded\n");
     balancer.more(3).await;
     assert!(balancer.accepted[1..].iter().all(|update| update.capacity < 900.0));
 }
 
 #[tokio::test]
-async fn another_key_is_refused_and_the_right_one_taken_later() {
+async fn a_wrong_key_is_refused_and_the_right_one_accepted_later() {
     let mut balancer = Balancer::start(PATIENT);
     let telling = balancer.monitor(*b"another key here");
-    balancer.until("it is refused often", |balancer| balancer.closed("wrong_code") >= 3).await;
+    balancer.until("several updates are refused", |balancer| balancer.closed("wrong_code") >= 3).await;
     assert_eq!(balancer.accepted, []);
     let words = said(balancer.address());
     assert!(words.len() == 1 && words[0].contains("another key"), "{words:?}");
     // The operator gives the balancer the monitor's key.
     balancer.give(one_for_all(*b"another key here"));
     balancer.more(3).await;
-    balancer.until("it is said", |balancer| said(balancer.address()).len() == 2).await;
+    balancer.until("it is logged", |balancer| said(balancer.address()).len() == 2).await;
     let words = said(balancer.address());
-    assert!(!words[1].contains("again"), "it never was told before: {words:?}");
+    assert!(!words[1].contains("again"), "no capacity was accepted before: {words:?}");
     // The key changes again, which ends the present connection.
     balancer.give(one_for_all(KEY));
     let before = balancer.closed("wrong_code");
-    balancer.until("it is refused again", |balancer| balancer.closed("wrong_code") > before).await;
+    balancer.until("the update is refused again", |balancer| balancer.closed("wrong_code") > before).await;
     drop(telling);
 }
 
 #[tokio::test]
-async fn who_may_not_connect_is_not_even_greeted() {
+async fn a_client_outside_the_networks_gets_no_greeting() {
     let mut balancer = Balancer::start(PATIENT);
     let from = Access::new(&["192.0.2.0/24".parse().unwrap()], &[], route::AccessRefusal::Silence).unwrap();
     balancer.listening.as_ref().unwrap().change(CapacityConfig { from, ..balancer.config.clone() });
     let mut stranger = TcpStream::connect(balancer.address()).await.unwrap();
     assert_eq!(rest(&mut stranger).await, "");
-    balancer.until("it is counted", |balancer| balancer.closed("not_admitted") == 1).await;
+    balancer.until("the refusal is counted", |balancer| balancer.closed("not_admitted") == 1).await;
     assert_eq!(balancer.counts().open, 0);
     let _telling = balancer.monitor(KEY);
-    balancer.until("a monitor is not let in", |balancer| balancer.closed("not_admitted") >= 2).await;
-    balancer.until("it says so", |balancer| !said(balancer.address()).is_empty()).await;
+    balancer.until("a monitor is not admitted", |balancer| balancer.closed("not_admitted") >= 2).await;
+    balancer.until("it is logged", |balancer| !said(balancer.address()).is_empty()).await;
     assert!(said(balancer.address())[0].contains("`from` of its [capacity]"));
 }
 
 /// Silent strangers take few connections, and never a monitor's.
 #[tokio::test]
-async fn two_hundred_silent_connections_keep_no_monitor_out() {
+async fn silent_connections_keep_no_monitor_out() {
     let mut balancer = Balancer::start(PATIENT);
     let telling = balancer.monitor(KEY);
     balancer.more(1).await;
@@ -346,12 +356,16 @@ async fn two_hundred_silent_connections_keep_no_monitor_out() {
     balancer
         .until("a late monitor", |balancer| balancer.accepted.iter().any(|update| update.server == second))
         .await;
-    assert_eq!(telling.targets()[0].failed.load(Ordering::Relaxed), 0, "the first was never disturbed");
+    assert_eq!(
+        telling.targets()[0].failed.load(Ordering::Relaxed),
+        0,
+        "the first monitor's connection is never closed"
+    );
     drop(late);
 }
 
 #[tokio::test]
-async fn who_is_silent_or_slow_is_closed() {
+async fn a_silent_or_slow_client_is_closed() {
     let first = Duration::from_millis(50);
     let mut balancer = Balancer::start(Limits { first, ..PATIENT });
     let mut silent = TcpStream::connect(balancer.address()).await.unwrap();
@@ -362,7 +376,7 @@ async fn who_is_silent_or_slow_is_closed() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(PATIENCE, slow_writer).await.expect("it is closed however busy it looks");
+    timeout(PATIENCE, slow_writer).await.expect("a connection that sends single bytes is closed");
     assert!(rest(&mut silent).await.starts_with("sarabande-capacity 2 "));
     balancer.until("both are counted", |balancer| balancer.closed("silent") == 2).await;
     assert_eq!(balancer.counts().open, 0);
@@ -376,12 +390,12 @@ async fn a_monitor_that_falls_silent_is_closed() {
     let greeting = line(&mut stream).await;
     let mut sender = UpdateSender::greeted(Key::new(&KEY), greeting.trim_end().as_bytes()).unwrap();
     stream.write_all(sender.update(&"a".parse().unwrap(), 1.0).as_bytes()).await.unwrap();
-    balancer.until("it is closed", |balancer| balancer.closed("silent") == 1).await;
+    balancer.until("the connection is closed", |balancer| balancer.closed("silent") == 1).await;
     assert_eq!(rest(&mut stream).await, "OK 1 0\n");
 }
 
 #[tokio::test]
-async fn what_is_no_update_gets_its_reason() {
+async fn a_malformed_update_gets_its_reason() {
     let mut balancer = Balancer::start(PATIENT);
     let long = "a".repeat(600);
     for (sent, answer) in [
@@ -392,9 +406,9 @@ async fn what_is_no_update_gets_its_reason() {
         let mut stream = TcpStream::connect(balancer.address()).await.unwrap();
         line(&mut stream).await;
         stream.write_all(sent.as_bytes()).await.unwrap();
-        let told = rest(&mut stream).await;
+        let last_capacity = rest(&mut stream).await;
         // Later bytes are not read, so a reset may overtake the answer.
-        assert!(told == answer || told.is_empty(), "{sent}: {told}");
+        assert!(last_capacity == answer || last_capacity.is_empty(), "{sent}: {last_capacity}");
     }
     balancer
         .until("all are counted", |balancer| balancer.closed("malformed") + balancer.closed("too_long") == 3)
@@ -403,7 +417,7 @@ async fn what_is_no_update_gets_its_reason() {
 
 /// The server at that address may be of any kind.
 #[tokio::test]
-async fn a_monitor_bears_with_whatever_answers() {
+async fn a_monitor_survives_any_other_server() {
     for (index, answer) in
         ["", "HTTP/1.1 400 Bad Request\r\n\r\n", "sarabande-capacity 3 x\n"].into_iter().enumerate()
     {
@@ -412,7 +426,7 @@ async fn a_monitor_bears_with_whatever_answers() {
         let telling = monitor(&[address], KEY, "10.0.0.1");
         for _ in 0..2 {
             let (mut stream, _) =
-                timeout(PATIENCE, listener.accept()).await.expect("it tries again").unwrap();
+                timeout(PATIENCE, listener.accept()).await.expect("the monitor tries again").unwrap();
             stream.write_all(answer.as_bytes()).await.unwrap();
         }
         let words = said(address);
@@ -425,7 +439,7 @@ async fn a_monitor_bears_with_whatever_answers() {
 }
 
 #[tokio::test]
-async fn an_address_that_becomes_free_is_taken() {
+async fn an_address_is_bound_when_it_becomes_free() {
     let mut balancer = Balancer::start(PATIENT);
     let before = balancer.listening.take();
     balancer.restart();
@@ -479,5 +493,5 @@ async fn the_key_of_one_server_keeps_no_other_monitor_out() {
     balancer.more(2).await;
     assert_eq!(victim.targets()[0].failed.load(Ordering::Relaxed), 0);
     let is_open = timeout(Duration::from_millis(20), late.read_u8()).await.is_err();
-    assert!(is_open, "nor does the monitor that came later make room");
+    assert!(is_open, "the later monitor's connection stays open too");
 }

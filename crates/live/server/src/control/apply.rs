@@ -150,7 +150,7 @@ fn access_of(running: &Config, new: &Config) -> Vec<Access> {
 /// Result of a reload for one resource.
 enum Renewal<T> {
     Kept,
-    /// A new one, or `None` if there is none any more.
+    /// A new resource, or `None` if the configuration no longer has one.
     Other(Option<Arc<T>>),
 }
 
@@ -201,7 +201,8 @@ impl Control {
         let stores = config.registrar.as_ref().map(start).transpose()?.map(Arc::new);
         if store(config) != store(&self.config) && self.stores.is_some() {
             tracing::warn!(
-                "[registrar] store: another one; who has registered is not found until he registers again"
+                "[registrar] store was changed: bindings of the previous store are not found until the users \
+                 register again"
             );
         }
         Ok(Renewal::Other(stores))
@@ -254,8 +255,8 @@ impl Control {
         config.connections = self.config.connections.clone();
         (config.admin, config.log) = (self.config.admin.clone(), self.config.log.clone());
         self.take_over(config);
-        for what in &fixed {
-            tracing::warn!("{what} changed in the file: takes effect with the next start");
+        for key in &fixed {
+            tracing::warn!("{key} changed in the file: takes effect with the next start");
         }
         tracing::info!(path = %path.display(), "configuration reloaded");
         Ok(fixed)
@@ -305,7 +306,7 @@ mod tests {
 
     /// The first listener of the file is a wildcard, and stands for three addresses of the machine.
     #[test]
-    fn lists_and_routes_are_of_the_listeners_that_there_are() {
+    fn lists_and_routes_follow_the_listeners() {
         let text = "[listen]\nudp = [\"0.0.0.0:5060\", { bind = \"127.0.0.2:5060\", allow = [\"10.7.0.0/16\"] }, \
                     { bind = \"[::1]:5060\", deny = [\"::/0\"] }]\n[access]\ndeny = [\"10.9.0.0/16\"]\n";
         let routes = ROUTES.replace("user = \"1\"", "listener = \"127.0.0.2:5060\"");
@@ -318,14 +319,14 @@ mod tests {
         assert!(admits(&settings, 1, "10.7.0.1") && !admits(&settings, 1, "192.0.2.9"));
         assert!(!admits(&settings, 3, "2001:db8::1"));
         let same = Table::new(config.routes.clone(), &addresses.map(|address| address.parse().unwrap()));
-        assert_eq!(settings.shards.routes.table, same, "a condition on a listener is one on the second");
+        assert_eq!(settings.shards.routes.table, same, "a condition on a listener holds for the second one");
         let other = Table::new(config.routes.clone(), &[addresses[1].parse().unwrap()]);
         assert_ne!(settings.shards.routes.table, other);
     }
 
     /// Two transports may have the same address.
     #[test]
-    fn lists_are_those_of_the_transport() {
+    fn lists_follow_the_transport() {
         let text = "[listen]\nudp = [{ bind = \"127.0.0.1:5060\", deny = [\"10.7.0.0/16\"] }]\n\
                     tcp = [{ bind = \"127.0.0.1:5060\", deny = [\"10.8.0.0/16\"] }]\n";
         let config = parsed(&format!("{text}{ROUTES}"));
@@ -339,11 +340,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_one_for_all_pools_serves_each_of_them() {
+    fn shared_session_settings_serve_every_pool() {
         let config = parsed(&format!("[listen]\nudp = [\"0.0.0.0:5060\"]\n{ROUTES}"));
         let sessions = settings_of(&config, &["127.0.0.1:5060"]).shards.sessions;
         let out = config.table_pools().nth(1).unwrap();
-        assert_eq!(sessions.weights, out.sessions.weights, "of the one that asks for work");
+        assert_eq!(sessions.weights, out.sessions.weights, "the weights of the pool whose policy uses work");
         assert_eq!(sessions.max_rest, Duration::from_secs(30));
         assert!(sessions.hold_failures);
     }
@@ -359,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_list_holds_for_the_listener_that_runs() {
+    fn a_changed_list_applies_to_a_running_listener() {
         let listen = |text: &str| parsed(&format!("[listen]\nudp = [{text}]\n{ROUTES}"));
         let old = listen("\"127.0.0.1:5060\", { bind = \"127.0.0.2:5060\", deny = [\"10.2.0.0/16\"] }");
         // One listener is gone, one is new, and one has another list, which takes effect without a restart.

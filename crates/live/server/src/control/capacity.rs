@@ -57,8 +57,8 @@ impl Control {
         let _ = reply.send(self.announced((connection, peer), &update));
     }
 
-    /// Processes a monitor's announcement of a server's capacity in calls a second. Each accepted capacity passes here
-    /// once. Returns the number of calls that were sent to the server from here so far.
+    /// Processes a monitor's announcement of a server's capacity in calls a second. Each accepted capacity goes through
+    /// this function once. Returns the number of calls that were sent to the server from here so far.
     fn announced(
         &mut self,
         (connection, peer): (u64, SocketAddr),
@@ -71,7 +71,7 @@ impl Control {
         };
         let meant = self.core.meant(&server.to_string(), address.as_ref()).map_err(|why| {
             let reason = UpdateRefusal::UnknownServer.name();
-            tracing::warn!(%peer, reason, "an update of capacity was refused: {why}");
+            tracing::warn!(%peer, reason, "a capacity update was refused: {why}");
             UpdateRefusal::UnknownServer
         })?;
         for (_, Peer { address: member, .. }) in &meant {
@@ -83,7 +83,8 @@ impl Control {
                 let (reason, names) = (UpdateRefusal::NotItsKey.name(), names.join(", "));
                 tracing::warn!(
                     %peer, %server, %member, names, reason,
-                    "an update of capacity was refused: its key is not that of each name of the member; a key of the address goes before these"
+                    "a capacity update was refused: each name of the member needs this key, unless its address has a \
+                     key"
                 );
                 return Err(UpdateRefusal::NotItsKey);
             }
@@ -137,16 +138,18 @@ impl Control {
             addresses(silent.map(|SilentMonitor { member, .. }| *member))
         };
         if let Some(members) = named(true) {
-            tracing::warn!(%members, "monitors have fallen silent: response times say what these members can take");
+            tracing::warn!(%members, "monitors have fallen silent: the capacity of these members is measured by \
+                response times");
         }
         if let Some(members) = named(false) {
             tracing::warn!(
                 %members,
-                "no monitor was ever heard of: response times say what these members can take; is `sarabande monitor --report` there?"
+                "no capacity update was ever received: the capacity of these members is measured by response times; \
+                 does `sarabande monitor --report` run there?"
             );
         }
         if let Some(members) = addresses(changes.heard.iter().copied()) {
-            tracing::info!(%members, "monitors say again what these members can take");
+            tracing::info!(%members, "monitors announce the capacity of these members again");
         }
     }
 

@@ -48,7 +48,7 @@ impl Control {
             ControlEffect::End => self.has_ended = true,
             ControlEffect::Log(entry) => {
                 if self.is_expected(&entry) {
-                    tracing::debug!(?entry, "as servers are started and stopped");
+                    tracing::debug!(?entry, "expected while servers are started and stopped");
                 } else {
                     log_entries::write(&entry);
                 }

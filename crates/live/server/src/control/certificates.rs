@@ -19,7 +19,7 @@ pub(crate) struct Certificates {
     /// The files, each with its modification time.
     files: Vec<(PathBuf, Option<SystemTime>)>,
     /// Warnings that were logged, so that each is logged once.
-    told: Vec<String>,
+    logged: Vec<String>,
 }
 
 impl Certificates {
@@ -63,11 +63,11 @@ impl Certificates {
     fn tell(&mut self) {
         let now = SystemTime::now();
         let facts = self.setup.iter().flat_map(|setup| &setup.certificates);
-        let told: Vec<_> = facts.flat_map(|facts| facts.warnings(now)).collect();
-        for text in told.iter().filter(|text| !self.told.contains(text)) {
+        let warnings: Vec<_> = facts.flat_map(|facts| facts.warnings(now)).collect();
+        for text in warnings.iter().filter(|text| !self.logged.contains(text)) {
             tracing::warn!("{text}");
         }
-        self.told = told;
+        self.logged = warnings;
     }
 }
 
@@ -99,12 +99,14 @@ impl Control {
         if self.certificates.have_changed(&tls) {
             match self.certificates.renew(Some(&tls)) {
                 Ok(()) => {
-                    tracing::info!("certificates have changed and were read again; connections go on");
+                    tracing::info!(
+                        "certificates have changed and were read again; open connections continue"
+                    );
                     self.spread_certificates();
                 }
                 Err(error) => {
                     tracing::error!(
-                        "certificates have changed, and those from before stay in force: {error}"
+                        "certificates have changed but cannot be used; the previous ones stay in force: {error}"
                     );
                 }
             }

@@ -8,10 +8,10 @@ pub(super) fn write(entry: &LogEntry) {
     match entry {
         LogEntry::NameResolved { name } => tracing::info!(member = %name, "name resolved"),
         LogEntry::NameFailed { name, error, is_known: true } => {
-            tracing::warn!(member = %name, %error, "name not resolved; what was found of it stays");
+            tracing::warn!(member = %name, %error, "name not resolved; the addresses found before stay");
         }
         LogEntry::NameFailed { name, error, is_known: false } => {
-            tracing::warn!(member = %name, %error, "name not resolved; no member until it is");
+            tracing::warn!(member = %name, %error, "name not resolved; it has no member until it is resolved");
         }
         LogEntry::NextHopNameFailed { name, error } => {
             tracing::info!(%name, error, "the name of a next hop was not resolved");
@@ -22,13 +22,14 @@ pub(super) fn write(entry: &LogEntry) {
         LogEntry::Member { member, name, event } => tell(*member, name, event),
         LogEntry::NoneAlive { pool, silent: true } => tracing::error!(
             pool,
-            "no member is alive: calls go on to those that are only silent. If they do not answer OPTIONS, let them, or \
+            "no member is alive: new calls go to the members that are only silent. If members do not answer OPTIONS, \
+             let them, or \
              set `enabled = false` in [pool.<name>.probe]; `sarabande up MEMBER` brings one back"
         ),
         LogEntry::NoneAlive { pool, silent: false } => {
             tracing::error!(
                 pool,
-                "no member is alive: new calls are refused with 503, unless their route goes on to another pool"
+                "no member is alive: new calls are refused with 503, unless their route has another pool"
             );
         }
         LogEntry::NoneTook { pool, refused, members } => {
@@ -41,17 +42,18 @@ pub(super) fn write(entry: &LogEntry) {
                 pool,
                 limit,
                 refused,
-                "every member that takes new calls is at its limit: what no other pool takes gets 503"
+                "every member that takes new calls is at its limit: new calls get 503 unless another pool takes them"
             );
         }
         LogEntry::NoRoom { refused, max_sessions } => {
             tracing::error!(refused, max_sessions, "the session table is full: new calls get 503");
         }
         LogEntry::ForeignAnswer { member, from } => {
-            tracing::warn!(%member, %from, "an answer to a probe came from another host: it does not count");
+            tracing::warn!(%member, %from, "an answer to a probe came from another host and is ignored");
         }
         LogEntry::Unreachable { member } => {
-            tracing::debug!(%member, "what was sent did not arrive: the network says so, or there is no connection");
+            tracing::debug!(%member, "a message was not delivered: the network reports an error, or there is no \
+                connection");
         }
         LogEntry::DrainChanged { member, by: Drainer::Operator, draining } => {
             tracing::info!(%member, draining, "drain changed");
@@ -61,13 +63,15 @@ pub(super) fn write(entry: &LogEntry) {
             tracing::debug!(%member, draining, "drain changed by the scaler");
         }
         LogEntry::DrainedBefore { member } => {
-            tracing::info!(%member, "drained, as in the process before");
+            tracing::info!(%member, "drained, as in the predecessor process");
         }
-        LogEntry::Stopping { wait } => tracing::info!(?wait, "stopping: no new calls, the others may end"),
+        LogEntry::Stopping { wait } => {
+            tracing::info!(?wait, "stopping: no new calls are taken, calls in progress may end");
+        }
         LogEntry::Succeeded { wait } => {
-            tracing::info!(?wait, "another process has taken over: the calls of this one may end");
+            tracing::info!(?wait, "another process has taken over: calls of this process may end");
         }
-        LogEntry::ProcessEnded(ProcessId(pid)) => tracing::info!(pid, "the process before has ended"),
+        LogEntry::ProcessEnded(ProcessId(pid)) => tracing::info!(pid, "the predecessor process has ended"),
         LogEntry::Stopped { calls_left } => tracing::info!(calls_left, "stopped"),
     }
 }
@@ -76,16 +80,17 @@ fn tell(member: Peer, name: &str, event: &MemberEvent) {
     match event {
         MemberEvent::Joins => tracing::info!(%member, %name, "member joins"),
         MemberEvent::JoinsAgain => tracing::info!(%member, %name, "member joins again"),
-        MemberEvent::Leaves => tracing::info!(%member, %name, "member leaves: its calls go on"),
-        MemberEvent::Forgotten => tracing::info!(%member, "former member is forgotten"),
+        MemberEvent::Leaves => tracing::info!(%member, %name, "member leaves: its calls continue"),
+        MemberEvent::Forgotten => tracing::info!(%member, "former member removed"),
         MemberEvent::Pauses { length, to_probe: true } => {
-            tracing::info!(%member, rest = ?rounded(*length), "member answered a probe with 503, it rests");
+            tracing::info!(%member, rest = ?rounded(*length), "member answered a probe with 503: no new calls during \
+                its rest");
         }
         MemberEvent::Pauses { length, to_probe: false } => {
-            tracing::info!(%member, rest = ?rounded(*length), "member answered 503, it rests");
+            tracing::info!(%member, rest = ?rounded(*length), "member answered 503: no new calls during its rest");
         }
         MemberEvent::Unreachable { length } => {
-            tracing::warn!(%member, rest = ?rounded(*length), "member is unreachable: it is asked last");
+            tracing::warn!(%member, rest = ?rounded(*length), "member is unreachable: it is tried last");
         }
         MemberEvent::Recovered => {
             tracing::info!(%member, "member answers again: its rest is over");
@@ -100,14 +105,14 @@ fn tell(member: Peer, name: &str, event: &MemberEvent) {
         }
         MemberEvent::IgnoresProbes => tracing::warn!(
             %member,
-            "member answers calls but not OPTIONS: from now on only unanswered calls and closed ports tell that it is \
+            "member answers calls but not OPTIONS: from now on only unanswered calls and closed ports show that it is \
              dead. Let it answer OPTIONS, or set `enabled = false` in [pool.<name>.probe]"
         ),
         MemberEvent::Ejected { outlier, length } => tracing::warn!(
             %member,
             reason = %outlier,
             length = ?rounded(*length),
-            "member is ejected: new calls go elsewhere for a while; `sarabande up MEMBER` ends that"
+            "member is ejected: new calls go elsewhere for a while; `sarabande up MEMBER` ends the ejection"
         ),
     }
 }
@@ -122,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_rounded_for_people() {
+    fn times_are_rounded_for_display() {
         let shown = |length| format!("{:?}", rounded(length));
         assert_eq!(shown(Duration::from_nanos(31_999_156_736)), "32s");
         assert_eq!(shown(Duration::from_millis(2_449)), "2.4s");

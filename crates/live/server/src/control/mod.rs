@@ -178,16 +178,18 @@ impl Control {
             }
         }
         if let Some(capacity) = &self.config.capacity {
-            tracing::info!(address = %capacity.listen, "updates of capacity");
+            tracing::info!(address = %capacity.listen, "listening for capacity updates");
         }
         if let Some(address) = self.config.admin.listen {
-            tracing::info!(%address, "admin interface");
+            tracing::info!(%address, "listening for the admin interface");
         }
         for warning in self.config.warnings() {
             tracing::warn!("{warning}");
         }
         if self.config.registrar.as_ref().is_some_and(|registrar| registrar.users.is_none()) {
-            tracing::warn!("[registrar] has no `users`: whoever reaches a listener may register as anybody");
+            tracing::warn!(
+                "[registrar] has no `users`: anyone who reaches a listener may register as any user"
+            );
         }
     }
 
@@ -305,7 +307,9 @@ impl Control {
         let was_down = |name: &str| self.down.contains(&name);
         for StoreReport { name, trouble, .. } in reports.iter().filter(|report| !was_down(report.name)) {
             if let Some(why) = trouble {
-                tracing::warn!("[registrar] the store of {name} is down: {why}; who needs it gets 503");
+                tracing::warn!(
+                    "[registrar] the store of {name} is down: {why}; requests that need it get 503"
+                );
             }
         }
         for report in reports.iter().filter(|report| was_down(report.name) && !is_down(report)) {
@@ -314,8 +318,8 @@ impl Control {
         self.down = reports.iter().filter(|report| is_down(report)).map(|report| report.name).collect();
     }
 
-    /// Checks the time of day, which tokens carry and which may be set, and addresses that may move here from another
-    /// machine.
+    /// Checks whether the time of day, which tokens contain, was set, and whether addresses have moved here from
+    /// another machine.
     fn look_around(&mut self) {
         self.forget_capacities();
         if let Some(records) = &self.records {
@@ -329,7 +333,7 @@ impl Control {
         }
         let Ok(unserved) = unserved(&self.config.listen.listeners, &self.ports) else { return };
         for address in unserved.iter().filter(|address| !self.unserved.contains(address)) {
-            tracing::warn!(%address, "this address came after the start: it is served from the next start on");
+            tracing::warn!(%address, "this address was added after the start: it is served after the next start");
         }
         self.unserved = unserved;
     }

@@ -207,7 +207,7 @@ pub(super) mod tests {
         failing(records, Vec::new()).await
     }
 
-    /// Starts the same server, which also fails for the names in `fails`.
+    /// Starts a server like [`server`] that also fails for the names in `fails`.
     pub(in crate::control) async fn failing(
         records: Vec<(&'static str, RData)>,
         fails: Vec<(&'static str, RecordType)>,
@@ -268,12 +268,16 @@ pub(super) mod tests {
         let found = ask(DnsQuestion::Services(name)).await.unwrap();
         let expected = [("192.0.2.1:5070", 0.5), ("192.0.2.2:5070", 1.5), ("[2001:db8::1]:5070", 0.5)];
         assert_eq!(found.shares(), expected.map(|(address, share)| (address.parse().unwrap(), share)));
-        assert!(found.failure().is_some(), "a part of it failed");
+        assert!(found.failure().is_some(), "a part of the look-up failed");
         let nothing =
             ask(DnsQuestion::Addresses { name: "none.test.".to_owned(), port: 5060 }).await.unwrap();
-        assert_eq!((nothing.shares(), nothing.failure()), (vec![], None), "it was said that there is none");
+        assert_eq!(
+            (nothing.shares(), nothing.failure()),
+            (vec![], None),
+            "the server answered that there is no record"
+        );
         let broken = ask(DnsQuestion::Services("broken.test.".to_owned())).await;
-        assert!(broken.is_err(), "a server that fails has not said that there is none");
+        assert!(broken.is_err(), "a failing server does not answer that there is no record");
     }
 
     /// Names are tried within the domains of the resolver's configuration.
@@ -297,13 +301,13 @@ pub(super) mod tests {
 
     /// A query without an answer ends at its time-out, and the other queries count.
     #[tokio::test]
-    async fn silence_is_a_failure_of_what_was_asked() {
+    async fn an_unanswered_query_is_a_failure() {
         let service = "_sip._udp.half.test.";
         let records = ["silent.test.", "one.test."].map(|host| (service, srv(1, 1, host)));
         let records = records.into_iter().chain([("one.test.", a(1))]).collect();
         let found =
             asking(server(records).await).ask(DnsQuestion::Services(service.to_owned())).await.unwrap();
         assert_eq!(found.shares().len(), 1);
-        assert!(found.failure().is_some(), "of the other one nothing is known");
+        assert!(found.failure().is_some(), "the other query is unanswered");
     }
 }

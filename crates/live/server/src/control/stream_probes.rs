@@ -17,7 +17,7 @@ use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 use wire::{Framed, Framer};
 
-/// Time limit of opening a connection, TLS handshake included. The time-out of the probe has decided by then.
+/// Time limit of opening a connection, TLS handshake included. The probe itself has timed out by then.
 const CONNECT: Duration = Duration::from_secs(4);
 /// Time without a probe after which a connection is closed.
 const IDLE: Duration = Duration::from_mins(1);
@@ -82,7 +82,7 @@ impl StreamProbes {
         let (task, probes) = mpsc::channel(WAITING);
         task.try_send(probe).unwrap_or_else(|_| unreachable!("nothing waits in a new channel"));
         self.tasks.insert(to, task);
-        let asked = Asked { node: to, local, probes, news: self.news_in.clone(), trouble: None };
+        let asked = ProbedNode { node: to, local, probes, news: self.news_in.clone(), trouble: None };
         tokio::spawn(asked.run());
     }
 
@@ -107,7 +107,7 @@ struct Connection {
 }
 
 /// A node that is probed over connections.
-struct Asked {
+struct ProbedNode {
     node: Peer,
     local: IpAddr,
     probes: mpsc::Receiver<Outgoing>,
@@ -116,7 +116,7 @@ struct Asked {
     trouble: Option<String>,
 }
 
-impl Asked {
+impl ProbedNode {
     /// Runs until no probe was sent for [`IDLE`], or the sender is gone.
     async fn run(mut self) {
         let mut connection: Option<Connection> = None;
@@ -126,7 +126,7 @@ impl Asked {
             tokio::select! {
                 probe = self.probes.recv() => {
                     let Some(probe) = probe else { return };
-                    connection = self.ask(connection, probe).await;
+                    connection = self.send_probe(connection, probe).await;
                     idle = Box::pin(tokio::time::sleep(IDLE));
                 }
                 read = read(connection.as_mut(), &mut buffer) => {
@@ -142,7 +142,7 @@ impl Asked {
     }
 
     /// Sends a probe. A retransmission is sent only over a new connection, since an open connection loses nothing.
-    async fn ask(&mut self, connection: Option<Connection>, probe: Outgoing) -> Option<Connection> {
+    async fn send_probe(&mut self, connection: Option<Connection>, probe: Outgoing) -> Option<Connection> {
         let Outgoing { bytes, tls } = probe;
         let mut connection = match connection {
             Some(open) if open.sent == bytes => return Some(open),
@@ -230,7 +230,7 @@ async fn connect(node: Peer, local: IpAddr, tls: Option<TlsPeer>) -> Result<Box<
         return Ok(Box::new(stream));
     }
     let Some(TlsPeer { settings, name }) = tls else {
-        return Err(Failure::Refused("there are no settings of TLS".to_owned()));
+        return Err(Failure::Refused("there are no TLS settings".to_owned()));
     };
     let stream = TlsConnector::from(settings).connect(name, stream).await;
     stream.map(|stream| Box::new(stream) as _).map_err(|error| Failure::Refused(in_plain_words(&error)))

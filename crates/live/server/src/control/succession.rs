@@ -57,7 +57,7 @@ impl Control {
     /// new calls come here again.
     pub(super) fn follow(&mut self, succession: Succession) {
         match succession {
-            Succession::Begun => {
+            Succession::Started => {
                 self.succeeded = true;
                 // After this time, connections in constant use are closed at moments without an unanswered request.
                 // Otherwise all of them would be closed when this process ends.

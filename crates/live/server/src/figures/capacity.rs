@@ -11,19 +11,19 @@ figures! {
     CapacityView as "Capacity" from (report: &CapacityReport) {
         /// Open connections of monitors.
         connections: u64 = report.counts.open
-            => [gauge "sarabande_capacity_connections" "Connections of monitors."],
+            => [gauge "sarabande_capacity_connections" "Open connections of monitors."],
         /// Connections of monitors since the start.
         connections_total: u64 = report.counts.connections
-            => [counter "sarabande_capacity_connections_total" "Connections that there have been."],
+            => [counter "sarabande_capacity_connections_total" "Connections of monitors since the start."],
         /// Capacity updates that were accepted.
         accepted_total: u64 = report.counts.accepted
-            => [counter "sarabande_capacity_updates_total" "Updates of capacity that were accepted."],
+            => [counter "sarabande_capacity_updates_total" "Capacity updates that were accepted."],
         /// Connections that this side closed, by reason: why an update was refused, or `not_admitted`, `crowded`,
         /// `silent`.
         closed_total: BTreeMap<String, u64> =
             report.counts.closed.iter().map(|(why, count)| ((*why).to_owned(), *count)).collect() => [
             counter "sarabande_capacity_closed_total" (reason)
-            "Connections for updates of capacity that were closed by this side, by the reason."
+            "Connections for capacity updates that this process closed, by reason."
         ],
         /// Members with at least one update.
         members: Vec<MemberCapacityView> = report.announced.iter().map(MemberCapacityView::new).collect(),
@@ -38,11 +38,12 @@ figures! {
         /// Last announced capacity in calls a second.
         capacity: f64 = announced.capacity => [
             gauge "sarabande_capacity_announced"
-            "Calls a second that a member can take, as its monitor has announced last."
+            "Last announced capacity of a member in calls a second."
         ],
         /// Capacity that is used now, which is less once updates fail to arrive.
         capacity_now: f64 = announced.now
-            => [gauge "sarabande_capacity_now" "What that counts for: less once updates stay out."],
+            => [gauge "sarabande_capacity_now" "Capacity of a member that is used now. It is less than announced \
+                once updates fail to arrive."],
         /// Time since the last update.
         age_seconds: f64 = announced.age.as_secs_f64()
             => [gauge "sarabande_capacity_age_seconds" "Time since the last update."],

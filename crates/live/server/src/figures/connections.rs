@@ -13,14 +13,15 @@ figures! {
     ConnectionsView as "Connections" from (counts: &StreamCounts, certificates: &[CertificateFacts]) {
         /// Open connections, by transport.
         open: BTreeMap<String, u64> = by_transport(counts)
-            => [gauge "sarabande_connections" (transport) "Connections that are open."],
+            => [gauge "sarabande_connections" (transport) "Open connections."],
         /// Bytes that connections hold: incomplete messages, and bytes that wait to be sent.
         held_bytes: u64 = counts.held => [
-            gauge "sarabande_connections_held_bytes" "Bytes that connections hold."
+            gauge "sarabande_connections_held_bytes" "Bytes of incomplete messages and of messages that wait to be \
+                sent."
         ],
         /// Connections accepted since the start.
         accepted_total: u64 = counts.accepted => [
-            counter "sarabande_connections_accepted_total" "Connections accepted."
+            counter "sarabande_connections_accepted_total" "Accepted connections."
         ],
         /// Connections opened by this process.
         opened_total: u64 = counts.opened
@@ -30,14 +31,15 @@ figures! {
             => [counter "sarabande_connections_failed_total" "Connections that could not be opened."],
         /// Full TLS handshakes.
         handshakes_total: u64 = counts.handshakes => [
-            counter "sarabande_tls_handshakes_total" (kind = "full") "TLS handshakes that came to their end."
+            counter "sarabande_tls_handshakes_total" (kind = "full") "Completed TLS handshakes."
         ],
         /// TLS handshakes that resumed an earlier session.
         resumed_total: u64 = counts.resumed
             => [counter "sarabande_tls_handshakes_total" (kind = "resumed")],
         /// Connections that ended or were not accepted, by reason. `docs/api.md` explains the reasons.
         closed_total: BTreeMap<String, u64> = by_reason(counts)
-            => [counter "sarabande_connections_closed_total" (reason) "Connections that ended, by why."],
+            => [counter "sarabande_connections_closed_total" (reason) "Connections that ended or were not accepted, \
+                by reason."],
         /// Certificates of this process, in the order of the configuration.
         certificates: Vec<CertificateView> = certificates.iter().map(CertificateView::new).collect(),
         /// Peers with connections, the peer with the most connections first; empty in metrics.
@@ -54,7 +56,7 @@ figures! {
         names: Vec<String> = facts.names.clone(),
         /// Expiry time, as Unix time.
         expires: f64 = unix(facts.not_after) => [
-            gauge "sarabande_certificate_expires_timestamp_seconds" "When the certificate expires, as Unix time."
+            gauge "sarabande_certificate_expires_timestamp_seconds" "Expiry time of the certificate, as Unix time."
         ],
         /// Problems of the certificate.
         problems: Vec<String> = problems(facts),

@@ -37,7 +37,7 @@ figures! {
         /// All pools: first the pools of the file in its order, then the next hops of `[proxy]` and of routes.
         pools: Vec<PoolHealth>,
         /// Whether a stop was requested.
-        stopping: bool => [gauge "sarabande_stopping" "1 once a stop was asked for."],
+        stopping: bool => [gauge "sarabande_stopping" "1 once a stop was requested."],
         /// Time in seconds until the process ends even if calls remain (`[stop] wait`); `null` before a stop.
         stop_seconds: Option<f64>,
         /// Calls, or requests of a proxy, that remain at the predecessor, the process whose sockets this process has
@@ -77,12 +77,12 @@ figures! {
         last_resort: usize,
         /// Members that take new calls but are at a limit now: `limit` or `max_rate`.
         at_limit: usize => [
-            gauge "sarabande_pool_members_at_limit" "Members that would take new calls, but for a limit, at the moment."
+            gauge "sarabande_pool_members_at_limit" "Members that take new calls but are at a limit now."
         ],
         /// New requests that were refused because every member was at its limit, by the kind of limit: `limit` (found
         /// from the member's answers) or `max_rate`.
         refused: BTreeMap<String, u64> => [
-            counter "sarabande_pool_refused_total" (limit) "New requests refused since every member had too much to do."
+            counter "sarabande_pool_refused_total" (limit) "New requests refused because every member was at its limit."
         ],
         /// The queue of new calls; `null` without a queue.
         queue: Option<QueueView>,
@@ -90,7 +90,7 @@ figures! {
 }
 
 /// State of one member with respect to new calls.
-struct MemberStanding {
+struct MemberAvailability {
     peer: Peer,
     pools: Vec<PoolId>,
     accepting: bool,
@@ -103,11 +103,11 @@ struct MemberStanding {
 }
 
 /// Returns all members that the configuration names.
-fn configured(view: &View, shards: AllShards<'_>) -> Vec<MemberStanding> {
+fn configured(view: &View, shards: AllShards<'_>) -> Vec<MemberAvailability> {
     let standing = |member: &ListedMember| {
         let (load, room) = (shards.load(member), shards.room(member));
         let accepting = member.node.refusal(view.now, load.calls).is_none();
-        MemberStanding {
+        MemberAvailability {
             peer: member.peer,
             pools: member.pools.clone(),
             accepting,
@@ -120,29 +120,29 @@ fn configured(view: &View, shards: AllShards<'_>) -> Vec<MemberStanding> {
 }
 
 /// Returns how many of these members take new calls, and how many get new calls as a last resort.
-fn taking<'m>(members: impl Iterator<Item = &'m MemberStanding> + Clone) -> (usize, usize) {
+fn taking<'m>(members: impl Iterator<Item = &'m MemberAvailability> + Clone) -> (usize, usize) {
     let accepting = members.clone().filter(|member| member.accepting).count();
     (accepting, if accepting > 0 { 0 } else { members.filter(|member| member.last_resort).count() })
 }
 
 /// Lists these members with their states, and the names that are not resolved.
-fn states<'m>(members: impl Iterator<Item = &'m MemberStanding>, unresolved: &[String]) -> String {
+fn states<'m>(members: impl Iterator<Item = &'m MemberAvailability>, unresolved: &[String]) -> String {
     let states = members.map(|member| format!("{} is {}", member.peer, member.state));
     let of_names = unresolved.iter().map(|name| format!("{name} is not resolved"));
     let states: Vec<_> = states.chain(of_names).collect();
-    if states.is_empty() { "there is none".to_owned() } else { states.join(", ") }
+    if states.is_empty() { "there are no members".to_owned() } else { states.join(", ") }
 }
 
 /// Describes the requests that fail because a store does not answer.
 fn failing(stores: &[StoreReport]) -> Vec<String> {
     let text = |store: &StoreReport| {
-        let who = match store.name {
-            StoreReport::USERS => "requests of users, who have to log in,",
+        let requests = match store.name {
+            StoreReport::USERS => "requests that need authentication",
             _ => "registrations and calls to users",
         };
         let (name, kind) = (store.name, store.kind);
         format!(
-            "{who} fail: the store of {name} ({kind}) is down: {}",
+            "{requests} fail: the store of {name} ({kind}) is down: {}",
             store.trouble.as_deref().unwrap_or_default()
         )
     };
@@ -153,14 +153,14 @@ fn failing(stores: &[StoreReport]) -> Vec<String> {
 fn takes_nothing(store: &StoreReport) -> Option<String> {
     let (name, kind) = (store.name, store.kind);
     let why = store.trouble.as_ref().filter(|_| store.answers)?;
-    Some(format!("registrations fail: the store of {name} ({kind}) takes none: {why}"))
+    Some(format!("registrations fail: the store of {name} ({kind}) accepts no writes: {why}"))
 }
 
 impl PoolHealth {
     /// Returns the pool, and why none of its members takes new calls now; `None` if one does.
     fn new(
         pool: &PoolName,
-        members: &[MemberStanding],
+        members: &[MemberAvailability],
         refused: BTreeMap<String, u64>,
         queue: Option<QueueView>,
     ) -> (Self, Option<String>) {
@@ -172,7 +172,7 @@ impl PoolHealth {
         let trouble = match (accepting, last_resort) {
             (0, 0) => Some(format!("no member of {name} takes new calls: {}", states())),
             (0, tried) => Some(format!(
-                "no member of {name} is known to take new calls; {tried} get them all the same: {}",
+                "no member of {name} is known to take new calls; new calls go to {tried} members of last resort: {}",
                 states()
             )),
             _ if at_limit == accepting => Some(format!(
@@ -189,13 +189,20 @@ impl PoolHealth {
 }
 
 /// Describes why no member is known to take new calls.
-fn no_member(view: &View, members: &[MemberStanding], unresolved: &[String], last_resort: usize) -> String {
+fn no_member(
+    view: &View,
+    members: &[MemberAvailability],
+    unresolved: &[String],
+    last_resort: usize,
+) -> String {
     let noun = if view.is_proxy { "next hop" } else { "member" };
     let states = states(members.iter(), unresolved);
     if last_resort == 0 {
         format!("no {noun} takes new calls: {states}")
     } else {
-        format!("no {noun} is known to take new calls; {last_resort} get them all the same: {states}")
+        format!(
+            "no {noun} is known to take new calls; new calls go to {last_resort} of last resort: {states}"
+        )
     }
 }
 
@@ -228,7 +235,7 @@ impl HealthView {
         }
         if accepting == 0 { &mut reasons } else { &mut degraded }.extend(users);
         let records = view.records.as_ref().and_then(|records| records.trouble.clone());
-        degraded.extend(records.map(|why| format!("records of calls: {why}")));
+        degraded.extend(records.map(|why| format!("call records: {why}")));
         let now = SystemTime::now();
         degraded.extend(view.certificates.iter().flat_map(|facts| facts.warnings(now)));
         degraded.extend(view.scales.iter().flat_map(ScaleView::degraded));

@@ -27,11 +27,11 @@ figures! {
         name: String = known.name.clone(),
         /// Number of its addresses; 0 if none was ever found, so that the name stands for no member.
         addresses: usize = known.addresses => [
-            gauge "sarabande_name_addresses" "Addresses that a member's name stands for; 0: not resolved."
+            gauge "sarabande_name_addresses" "Addresses that a member's name resolves to; 0 if it is not resolved."
         ],
         /// Error of the last look-up or of a part of it; `null` if there was none.
         error: Option<String> = known.error.clone() => [
-            gauge "sarabande_name_failed" "1 if the last look-up of a member's name failed, or a part of it."
+            gauge "sarabande_name_failed" "1 if the last look-up of a member's name failed, in whole or in part."
             |name| name.error.is_some()
         ],
     }
@@ -53,25 +53,25 @@ figures! {
         /// as it may have), `max_rate` (as many new calls a second as it may get), `draining`, `off` (switched off by
         /// the scaler of its pool), `down` or `removed`.
         state: String = state(member, view.now, load, room).to_owned() => [
-            gauge "sarabande_member_state" (state) "1 for the state that the member is in."
+            gauge "sarabande_member_state" (state) "1 for the present state of the member."
             |member| BTreeMap::from(STATES.map(|state| (state, u8::from(member.state == state))))
         ],
         /// Whether the configuration names it.
         member: bool = member.node.member,
         /// Whether the member counts as alive.
         reachable: bool = member.node.is_up()
-            => [gauge "sarabande_member_reachable" "Whether it counts as alive."],
+            => [gauge "sarabande_member_reachable" "1 if the member counts as alive."],
         /// Whether the member answers OPTIONS probes; `null` until that is known.
         answers_probes: Option<bool> = member.node.answers_probes => [
-            gauge "sarabande_member_answers_probes" "0 if it answers calls but no OPTIONS probes, else 1."
+            gauge "sarabande_member_answers_probes" "0 if the member answers calls but no OPTIONS probes, else 1."
             |member| member.answers_probes != Some(false)
         ],
         /// Whether the member takes new calls; also true if it is only at a limit, which `state` shows.
         accepting: bool = member.node.refusal(view.now, load.calls).is_none()
-            => [gauge "sarabande_member_accepting" "Whether it takes new calls."],
+            => [gauge "sarabande_member_accepting" "1 if the member takes new calls."],
         /// Whether the member is drained, by an operator or by the scaler of its pool.
         draining: bool = member.node.draining
-            => [gauge "sarabande_member_draining" "Whether it is drained, by an operator or a scaler."],
+            => [gauge "sarabande_member_draining" "1 if an operator or a scaler drains the member."],
         /// Whether the scaler of its pool drains the member, because the server is not meant to take calls. An operator
         /// cannot undo this drain.
         drained_by_scaler: bool = member.drains.scaler,
@@ -81,19 +81,19 @@ figures! {
         ejected_seconds: f64 = member.node.ejected_until.saturating_since(view.now).as_secs_f64(),
         /// Number of ejections.
         ejections_total: u32 = member.node.ejections
-            => [counter "sarabande_member_ejections_total" "Times that it was ejected as an outlier."],
+            => [counter "sarabande_member_ejections_total" "Ejections of the member as an outlier."],
         /// Capacity in the configuration, relative to the other members.
         capacity: f64 = member.node.capacity
-            => [gauge "sarabande_member_capacity" "Capacity as configured, relative to the others."],
+            => [gauge "sarabande_member_capacity" "Configured capacity, relative to the other members."],
         /// Present capacity, which is lower during the slow start.
         capacity_now: f64 = member.node.capacity_at(view.now)
-            => [gauge "sarabande_member_capacity_now" "Capacity now: less in the slow start."],
+            => [gauge "sarabande_member_capacity_now" "Present capacity, which is lower during the slow start."],
         /// Limit of calls in progress; 0 for no limit.
         max_calls: u32 = member.node.max_calls
-            => [gauge "sarabande_member_calls_max" "Most calls at a time; 0 for no limit."],
+            => [gauge "sarabande_member_calls_max" "Limit of calls in progress; 0 for no limit."],
         /// Limit of new calls a second; 0 for no limit.
         max_rate: u32 = member.node.max_rate
-            => [gauge "sarabande_member_calls_per_second_max" "Most new calls a second; 0 for no limit."],
+            => [gauge "sarabande_member_calls_per_second_max" "Limit of new calls a second; 0 for no limit."],
         /// Controller of the limit that is found from the member's answers; `null` if no such limit is used.
         limit_law: Option<String> = room.and_then(|room| room.law).map(|law| law.name().to_owned()),
         /// New requests without any answer, not even 100; `null` if no such limit is used.
@@ -104,18 +104,19 @@ figures! {
         /// them.
         limit: Option<u32> = room.and_then(|room| room.limit) => [
             gauge "sarabande_member_limit"
-            "New requests that it may have without any answer; no value while it is not limited."
+            "Limit of new requests without any answer; no value while nothing limits them."
         ],
         /// New requests that a limit kept from the member, by the kind of limit: `limit` (found from its answers) or
         /// `max_rate`. Another member got these requests, or they were refused.
         held_back: BTreeMap<String, u64> =
             NodeStats::LIMITS.iter().map(|by| by.name().to_owned()).zip(stats.held_back).collect() => [
             counter "sarabande_member_held_back_total" (limit)
-            "New requests that a limit of the member kept from it."
+            "New requests that a limit kept from the member, by the kind of limit."
         ],
         /// New requests that were chosen for the member: those that it got, and those that its limits kept from it.
         offered_total: u64 = stats.assigned + stats.held_back.iter().sum::<u64>()
-            => [counter "sarabande_member_offered_total" "New requests given to it or kept from it by its limits."],
+            => [counter "sarabande_member_offered_total" "New requests chosen for the member, including those that \
+                its limits kept from it."],
         /// Calls in progress.
         calls: u32 = load.calls => [gauge "sarabande_member_calls" "Calls in progress."],
         /// Transactions without a final response.
@@ -126,14 +127,15 @@ figures! {
             => [gauge "sarabande_member_work" "Weighted work of the open transactions; a BYE is 1."],
         /// Calls and requests outside dialogs that were ever assigned to the member.
         assigned_total: u64 = stats.assigned
-            => [counter "sarabande_member_assigned_total" "Calls and dialog-less requests given to it."],
+            => [counter "sarabande_member_assigned_total" "Calls and requests outside dialogs that were assigned to \
+                the member."],
         /// Transactions that were ever opened with the member.
         transactions_total: u64 = stats.transactions
-            => [counter "sarabande_member_transactions_total" "Transactions opened on it."],
+            => [counter "sarabande_member_transactions_total" "Transactions opened with the member."],
         /// Ended transactions, by reason.
         ended: BTreeMap<String, u64> =
             EndReason::ALL.iter().map(|reason| reason.name().to_owned()).zip(stats.ended).collect() => [
-            counter "sarabande_member_transaction_ends_total" (outcome) "Transactions ended on it, by how."
+            counter "sarabande_member_transaction_ends_total" (outcome) "Ended transactions, by outcome."
         ],
         /// Time from an INVITE to its 2xx.
         invite_ms: TimesView = TimesView::from(&stats.invite_micros),
@@ -151,13 +153,13 @@ figures! {
         /// All counts of the member; `None` if the figures were read from JSON.
         #[serde(skip)]
         stats: Option<Box<NodeStats>> = Some(Box::new(stats)) => [
-            counter "sarabande_member_requests_total" (method) "Requests sent to it, repetitions included."
+            counter "sarabande_member_requests_total" (method) "Requests sent to the member, retransmissions included."
             |member| member.stats.as_ref().map(|stats| {
                 Method::ALL.iter().map(|method| method.name()).zip(stats.requests).collect::<BTreeMap<_, _>>()
             })
         ] => [
             counter "sarabande_member_responses_total" (status)
-            "Responses that came from it, repetitions included."
+            "Responses from the member, retransmissions included."
             |member| member.stats.as_ref().map(|stats| stats.responses.iter().collect::<BTreeMap<_, _>>())
         ] => [
             histogram "sarabande_member_invite_response_seconds" "Time from an INVITE to its 2xx."
@@ -167,7 +169,7 @@ figures! {
             |member| member.stats.as_ref().map(|stats| seconds(&stats.bye_micros))
         ] => [
             histogram "sarabande_member_occupancy_transactions"
-            "Open transactions that an arriving one found there."
+            "Open transactions with the member that each new transaction found."
             |member| member.stats.as_ref().map(|stats| {
                 Buckets { values: &stats.occupancy, bounds: &OCCUPANCIES, unit: 1.0 }
             })

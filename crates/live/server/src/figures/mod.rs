@@ -226,10 +226,10 @@ impl Figures {
 impl Standing {
     fn put(&self, page: &mut Page) {
         let Self { health, sessions, proxy, registrar, capacity, scale } = self;
-        page.gauge("sarabande_build_info", "Always 1; the label says which version runs.")
+        page.gauge("sarabande_build_info", "Always 1; the label is the version of the program.")
             .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
-        let mut policies = page
-            .gauge("sarabande_policy_info", "Always 1; the labels say which policy chooses in which pool.");
+        let mut policies =
+            page.gauge("sarabande_policy_info", "Always 1; the labels are a pool and its policy.");
         for PoolHealth { name, policy, .. } in &health.pools {
             policies.sample(&[("policy", policy), ("pool", name)], 1);
         }

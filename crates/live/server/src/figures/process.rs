@@ -15,7 +15,7 @@ pub fn put(page: &mut Page, uptime_seconds: f64) {
     if let Ok(usage) = Usage::now() {
         usage.put(page);
     }
-    page.gauge("process_start_time_seconds", "When the process started, in seconds since 1970.")
+    page.gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds.")
         .sample(&[], start_time(uptime_seconds));
 }
 
@@ -48,15 +48,15 @@ impl Usage {
     }
 
     fn put(&self, page: &mut Page) {
-        page.counter("process_cpu_seconds_total", "Processor time of all threads, the kernel's included.")
+        page.counter("process_cpu_seconds_total", "Total user and system CPU time in seconds.")
             .sample(&[], self.processor_seconds);
-        page.gauge("process_resident_memory_bytes", "Memory that is in use.")
+        page.gauge("process_resident_memory_bytes", "Resident memory size in bytes.")
             .sample(&[], self.status.resident_bytes);
-        page.gauge("process_virtual_memory_bytes", "Addresses that are in use.")
+        page.gauge("process_virtual_memory_bytes", "Virtual memory size in bytes.")
             .sample(&[], self.status.virtual_bytes);
         page.gauge("process_threads", "Threads.").sample(&[], self.status.threads);
-        page.gauge("process_open_fds", "Open file descriptors.").sample(&[], self.open_files);
-        let mut most = page.gauge("process_max_fds", "Most open file descriptors.");
+        page.gauge("process_open_fds", "Number of open file descriptors.").sample(&[], self.open_files);
+        let mut most = page.gauge("process_max_fds", "Limit of open file descriptors.");
         match self.most_files {
             Some(count) => most.sample(&[], count),
             None => most.sample(&[], "+Inf"),

@@ -14,16 +14,17 @@ figures! {
         next: Vec<NextHop> = hops,
         /// Transactions, including ended ones that are kept for late messages.
         transactions: usize = report.transactions
-            => [gauge "sarabande_proxy_transactions" "Transactions that are kept."],
+            => [gauge "sarabande_proxy_transactions" "Transactions in memory, including ended ones that are kept for \
+                late messages."],
         /// Limit of transactions.
         max_transactions: usize = report.limits.transactions
-            => [gauge "sarabande_proxy_transactions_max" "Most transactions at a time."],
+            => [gauge "sarabande_proxy_transactions_max" "Limit of transactions."],
         /// Bytes of memory that transactions and their messages take.
         memory_bytes: usize = report.memory
-            => [gauge "sarabande_proxy_memory_bytes" "Memory that transactions and their messages take."],
+            => [gauge "sarabande_proxy_memory_bytes" "Memory of transactions and their messages in bytes."],
         /// Limit of this memory in bytes.
         max_memory_bytes: usize = report.limits.memory
-            => [gauge "sarabande_proxy_memory_max_bytes" "Most memory for them."],
+            => [gauge "sarabande_proxy_memory_max_bytes" "Limit of the memory of transactions in bytes."],
         /// Requests without a final response.
         unanswered: usize = report.unanswered,
         /// Requests that started a transaction and were forwarded.
@@ -37,10 +38,10 @@ figures! {
         relayed_total: u64 = report.counters.relayed,
         /// Branches of requests beyond the first: further next hops, members, or contacts of a user.
         forked_total: u64 = report.counters.forked
-            => [counter "sarabande_proxy_forked_total" "Branches that requests had beyond their first one."],
+            => [counter "sarabande_proxy_forked_total" "Branches of requests beyond the first."],
         /// Groups of branches that were given up after their ring time.
         rung_out_total: u64 = report.counters.rung_out => [
-            counter "sarabande_proxy_rung_out_total" "Groups of members that were given up after their ring time."
+            counter "sarabande_proxy_rung_out_total" "Groups of branches that were cancelled after their ring time."
         ],
         /// CANCELs sent to next hops.
         cancelled_total: u64 = report.counters.cancelled
@@ -62,7 +63,7 @@ figures! {
         /// Address of the next hop.
         address: PeerText,
         /// Whether the next hop has failed and is tried last.
-        resting: bool => [gauge "sarabande_proxy_hop_resting" "1 for a next hop that has failed and rests."],
+        resting: bool => [gauge "sarabande_proxy_hop_resting" "1 for a next hop that has failed and is tried last."],
     }
 }
 
@@ -73,7 +74,7 @@ figures! {
         /// Requests forwarded with a transaction here.
         kept_total: u64 = report.state.kept => [
             counter "sarabande_distribution_calls_total" (decision = "kept")
-            "New requests whose state is shared out: kept here, passed on for somebody behind to keep, or kept before."
+            "New requests by the proxy that keeps their transaction: this one, a later one, or an earlier one."
         ],
         /// Requests forwarded without a transaction, so that a proxy behind keeps one.
         passed_open_total: u64 = report.state.passed_open
@@ -84,7 +85,7 @@ figures! {
         /// Requests whose credentials this proxy challenged or verified, if verification is distributed.
         verified_total: u64 = report.authentication.kept => [
             counter "sarabande_distribution_credentials_total" (decision = "kept")
-            "New requests whose credentials are verified by one of the proxies: here, left to one behind, or before."
+            "New requests by the proxy that verifies their credentials: this one, a later one, or an earlier one."
         ],
         /// Requests whose credentials were left to a proxy behind.
         left_unverified_total: u64 = report.authentication.passed_open
@@ -95,16 +96,18 @@ figures! {
         /// Share of the available processor time that the work of the last second took, 0 to 1, without the cost of
         /// wake-ups.
         utilisation: f64 = report.utilisation => [
-            gauge "sarabande_distribution_utilisation" "Part of its processor time that the work of a second takes."
+            gauge "sarabande_distribution_utilisation" "Share of the available processor time that the work of the \
+                last second took."
         ],
         /// Neighbours that are told to send no more calls without state.
         throttled_neighbours: usize = report.throttled => [
-            gauge "sarabande_distribution_throttled_neighbours" "Neighbours that are told to hold back."
+            gauge "sarabande_distribution_throttled_neighbours" "Neighbours that are told to send no more calls \
+                without state."
         ],
         /// Share of new requests from senders outside `neighbours` that is accepted, 0 to 1. Below 1 no proxy on the
         /// way has room, and the other requests get 503.
         taken: f64 = report.taken => [
-            gauge "sarabande_distribution_taken" "Share of new requests taken of senders that are no neighbours."
+            gauge "sarabande_distribution_taken" "Share of new requests accepted from senders outside `neighbours`."
         ],
     }
 }
@@ -114,25 +117,25 @@ figures! {
     CallsView as "Calls" from (calls: &CallCounts, records: &RecordCounts) {
         /// Calls that are not answered yet.
         ringing: usize = calls.ringing => [
-            gauge "sarabande_calls" (state = "ringing") "Calls whose dialogs are kept, by how far they are."
+            gauge "sarabande_calls" (state = "ringing") "Calls whose dialogs are kept, by state."
         ],
         /// Calls that are answered and in progress.
         answered: usize = calls.answered => [gauge "sarabande_calls" (state = "answered")],
         /// Calls that seem to have ended, but without proof. They are watched, and further messages reopen them.
         watched: usize = calls.watched => [gauge "sarabande_calls" (state = "watched")],
         /// Bytes of memory that calls take, just ended calls included.
-        memory_bytes: usize = calls.memory => [gauge "sarabande_calls_memory_bytes" "Memory that they take."],
+        memory_bytes: usize = calls.memory => [gauge "sarabande_calls_memory_bytes" "Memory of calls in bytes."],
         /// Calls refused because there was no room for another call.
         refused_total: u64 = calls.refused
-            => [counter "sarabande_calls_refused_total" "Calls refused for want of room."],
+            => [counter "sarabande_calls_refused_total" "Calls refused because there was no room."],
         /// Calls from before a restart that were found again.
         found_again_total: u64 = calls.found => [
-            counter "sarabande_calls_found_again_total" "Calls from before a restart that were found again."
+            counter "sarabande_calls_found_again_total" "Calls from before a restart that were recovered from tokens."
         ],
         /// Calls ended at the time limit of calls.
         time_limit_total: u64 = calls.limited => [
             counter "sarabande_calls_given_up_total" (cause = "time-limit")
-            "Calls that ended without a BYE of theirs, by the cause."
+            "Calls that this proxy ended, by cause."
         ],
         /// Calls ended because their session was not refreshed.
         session_expired_total: u64 = calls.expired
@@ -141,26 +144,28 @@ figures! {
         lost_total: u64 = calls.lost => [counter "sarabande_calls_given_up_total" (cause = "lost")],
         /// Calls that continued after an unproven end, and were reopened.
         reopened_total: u64 = calls.reopened => [
-            counter "sarabande_calls_reopened_total" "Calls that went on after an end that nothing proved."
+            counter "sarabande_calls_reopened_total" "Calls that continued after an unproven end."
         ],
         /// Call records that were written.
-        records_total: u64 = records.written => [counter "sarabande_call_records_total" "Records of calls."],
+        records_total: u64 = records.written => [counter "sarabande_call_records_total" "Call records that were \
+            written."],
         /// Call records that were discarded because there was no room for them for too long.
         records_lost_total: u64 = records.lost => [
-            counter "sarabande_call_records_lost_total" "Records thrown away: for too long no room."
+            counter "sarabande_call_records_lost_total" "Call records discarded because there was no room for them \
+                for too long."
         ],
         /// Call records that the database refuses permanently.
         records_refused_total: u64 = records.refused => [
-            counter "sarabande_call_records_refused_total" "Records that the database refuses."
+            counter "sarabande_call_records_refused_total" "Call records that the database refuses permanently."
         ],
         /// Bytes of call records that wait for room on the disk.
         records_waiting_bytes: usize = records.waiting => [
-            gauge "sarabande_call_records_waiting_bytes" "Records that wait for room on the disk."
+            gauge "sarabande_call_records_waiting_bytes" "Bytes of call records that wait for room on the disk."
         ],
         /// Why records cannot be written, or why the database accepts none; `null` without a fault.
         records_trouble: Option<String> = records.trouble.clone() => [
             gauge "sarabande_call_records_trouble"
-            "1 while records cannot be written, or the database takes none."
+            "1 while call records cannot be written, or the database accepts none."
             |calls| calls.records_trouble.is_some()
         ],
     }

@@ -14,7 +14,7 @@ figures! {
         offered: u64 = report.counts.offered,
         /// Calls that members have pulled.
         delivered: u64 = report.counts.delivered => [
-            counter "sarabande_queue_calls_total" (outcome = "delivered") "New calls, by what became of them."
+            counter "sarabande_queue_calls_total" (outcome = "delivered") "New calls by outcome."
         ],
         /// Calls that were refused at once because too many waited.
         refused: u64 = report.counts.refused => [counter "sarabande_queue_calls_total" (outcome = "refused")],
@@ -24,14 +24,15 @@ figures! {
         cancelled: u64 = report.counts.removed
             => [counter "sarabande_queue_calls_total" (outcome = "cancelled")],
         /// Retransmissions of waiting calls.
-        copies: u64 = report.counts.absorbed => [counter "sarabande_queue_copies_total" "Copies of what waited."],
+        copies: u64 = report.counts.absorbed => [counter "sarabande_queue_copies_total" "Retransmissions of waiting \
+            calls."],
         /// Mean wait of the delivered calls; `null` if there are none.
         mean_wait_ms: Option<f64> = (report.counts.delivered > 0)
             .then(|| report.counts.waited.as_secs_f64() * 1000.0 / report.counts.delivered as f64),
         /// Total wait of the delivered calls.
         #[serde(skip)]
         waited_seconds: f64 = report.counts.waited.as_secs_f64() => [
-            counter "sarabande_queue_wait_seconds_total" "How long the delivered calls had waited, all together."
+            counter "sarabande_queue_wait_seconds_total" "Total wait of the delivered calls in seconds."
         ],
         /// Capacity of each member.
         members: Vec<QueueMemberView> = queue_members,
@@ -54,7 +55,8 @@ figures! {
         by: String,
         /// Calls that were sent to the member and have no response at all.
         unanswered: usize => [
-            gauge "sarabande_queue_member_unanswered" "Calls that a member got from the queue and has not answered at all."
+            gauge "sarabande_queue_member_unanswered" "Calls that were sent to a member from the queue and have no \
+                response."
         ],
         /// Number of unanswered calls from which on the member gets no more calls.
         unanswered_most: f64,

@@ -17,7 +17,7 @@ figures! {
         look_ups: LookUpsView = LookUpsView::new(report.counters.look_ups),
         /// Requests that wait for a store or for the DNS.
         waiting: usize = report.waiting
-            => [gauge "sarabande_store_questions" "Requests that wait for the answer of a store or of the DNS."],
+            => [gauge "sarabande_store_questions" "Requests that wait for a store or for the DNS."],
         /// Stores of registrations and users.
         stores: Vec<StoreView> = reports.iter().map(StoreView::new).collect(),
     }
@@ -29,7 +29,7 @@ figures! {
         /// Requests that added or refreshed contacts.
         granted_total: u64 = counters.granted => [
             counter "sarabande_registrations_total" (outcome = "granted", status = "200")
-            "REGISTER requests by what became of them, challenges aside."
+            "REGISTER requests by result, challenges not counted."
         ],
         /// Requests that removed contacts and added none.
         removed_total: u64 = counters.removed
@@ -50,7 +50,8 @@ figures! {
     LogInsView as "LogIns" from (log_ins: LogIns) {
         /// Requests without credentials, which were challenged.
         challenged_total: u64 = log_ins.challenged => [
-            counter "sarabande_log_ins_total" (outcome = "challenged") "Requests whose sender has to prove who it is."
+            counter "sarabande_log_ins_total" (outcome = "challenged") "Requests whose sender has to authenticate, \
+                by result."
         ],
         /// Requests with the right password.
         accepted_total: u64 = log_ins.accepted => [counter "sarabande_log_ins_total" (outcome = "accepted")],
@@ -73,7 +74,7 @@ figures! {
     LookUpsView as "LookUps" from (look_ups: LookUps) {
         /// Requests for users with contacts.
         found_total: u64 = look_ups.found => [
-            counter "sarabande_look_ups_total" (outcome = "found") "Requests for users, by what was found."
+            counter "sarabande_look_ups_total" (outcome = "found") "Requests for users, by result."
         ],
         /// Requests for users without contacts.
         not_found_total: u64 = look_ups.not_found => [counter "sarabande_look_ups_total" (outcome = "not_found")],
@@ -99,7 +100,7 @@ figures! {
         waiting: usize = report.waiting,
         /// Queries that the store answered with an error.
         failed_total: u64 = report.failed_total
-            => [counter "sarabande_store_failures_total" "Questions that a store could not answer."],
+            => [counter "sarabande_store_failures_total" "Queries that a store answered with an error."],
     }
 }
 

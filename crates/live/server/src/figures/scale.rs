@@ -25,13 +25,13 @@ figures! {
         ready: bool,
         /// New requests a second, including refused ones, averaged over a 30th of `calm`, but at least 1 s and at most
         /// 10 s.
-        rate: f64 => [gauge "sarabande_scale_rate" "New requests a second, refused ones too, averaged."],
+        rate: f64 => [gauge "sarabande_scale_rate" "New requests a second, including refused ones, averaged."],
         /// Requests a second that the members that take new calls can carry.
-        capacity: f64 => [gauge "sarabande_scale_capacity" "Requests a second that its members carry."],
+        capacity: f64 => [gauge "sarabande_scale_capacity" "Requests a second that the members can carry."],
         /// Rate divided by capacity; 0 without capacity.
-        utilisation: f64 => [gauge "sarabande_scale_utilisation" "The rate as part of the capacity."],
+        utilisation: f64 => [gauge "sarabande_scale_utilisation" "Rate divided by capacity."],
         /// Number of servers that should take calls, including the ones that are starting.
-        wanted: usize => [gauge "sarabande_scale_servers_wanted" "Servers that there should be."],
+        wanted: usize => [gauge "sarabande_scale_servers_wanted" "Number of servers that should take calls."],
         /// Smallest number of servers.
         least: usize,
         /// Largest number of servers.
@@ -41,11 +41,11 @@ figures! {
         /// Whether most servers announce much less capacity than usual. They then share a cause, and more servers would
         /// not help.
         cluster_latency: bool => [
-            gauge "sarabande_scale_cluster_latency" "1 while most servers carry less than they use to."
+            gauge "sarabande_scale_cluster_latency" "1 while most servers announce much less capacity than usual."
         ],
         /// Number of servers needed if it exceeds the largest number; `null` if there are enough.
         short: Option<usize> => [
-            gauge "sarabande_scale_servers_short" "Servers that are needed beyond those that there may be."
+            gauge "sarabande_scale_servers_short" "Servers needed beyond the largest number."
             |scale| scale.short.map_or(0, |needed| needed.saturating_sub(scale.most))
         ],
         /// Servers that answer although the driver does not list them. They are kept.
@@ -54,15 +54,15 @@ figures! {
         decisions: ScaleDecisions,
         /// Starts, stops and listings that the driver failed to do.
         driver_failures_total: u64 => [
-            counter "sarabande_scale_driver_failures_total" "What the driver of a pool was asked and failed to do."
+            counter "sarabande_scale_driver_failures_total" "Starts, stops and listings that the driver failed to do."
         ],
         /// Last failure of the driver; `null` once a later request succeeds.
         trouble: Option<String> => [
-            gauge "sarabande_scale_driver_trouble" "1 while the driver does not do what it is asked."
+            gauge "sarabande_scale_driver_trouble" "1 while requests to the driver fail."
             |scale| scale.trouble.is_some()
         ],
         /// Time until the driver is asked again or another server is started; 0 if nothing waits.
-        retry_seconds: f64 => [gauge "sarabande_scale_retry_seconds" "Until the driver is asked again."],
+        retry_seconds: f64 => [gauge "sarabande_scale_retry_seconds" "Time until the driver is asked again."],
     }
 }
 
@@ -71,14 +71,14 @@ impl ScaleView {
     pub(crate) fn degraded(&self) -> Vec<String> {
         let (pool, most) = (&self.pool, self.most);
         let latency = self.cluster_latency.then(|| {
-            format!("pool {pool}: most servers carry much less than they use to, by a cause that they share")
+            format!("pool {pool}: most servers announce much less capacity than usual, for a common cause")
         });
-        let short = self
-            .short
-            .map(|needed| format!("pool {pool}: {needed} servers are needed, and there may be {most}"));
+        let short = self.short.map(|needed| {
+            format!("pool {pool}: {needed} servers are needed, but at most {most} are allowed")
+        });
         let trouble = self.trouble.as_ref().map(|why| format!("pool {pool}: the driver fails: {why}"));
         let unlisted =
-            |server: &String| format!("pool {pool}: the driver lists no server {server}, which answers");
+            |server: &String| format!("pool {pool}: server {server} answers but the driver does not list it");
         let unlisted = self.unlisted.iter().map(unlisted);
         [latency, short, trouble].into_iter().flatten().chain(unlisted).collect()
     }
@@ -90,7 +90,7 @@ figures! {
     ScaleDecisions as "ScaleDecisions" from (counts: DecisionCounts) {
         /// Servers to start.
         start: u64 = counts.start => [
-            counter "sarabande_scale_decisions_total" (kind = "start") "Decisions about servers by kind."
+            counter "sarabande_scale_decisions_total" (kind = "start") "Decisions about servers, by kind."
         ],
         /// Servers that get no new calls from now on.
         drain: u64 = counts.drain => [counter "sarabande_scale_decisions_total" (kind = "drain")],
@@ -131,7 +131,7 @@ impl ScalesView {
         if self.pools.is_empty() {
             return;
         }
-        let mut servers = page.gauge("sarabande_scale_servers", "Servers of a pool by state.");
+        let mut servers = page.gauge("sarabande_scale_servers", "Servers of a pool, by state.");
         for scale in &self.pools {
             for state in STATES {
                 let count = scale.servers.iter().filter(|server| server.state == state).count();
@@ -150,9 +150,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_driver_and_servers_say_against_each_other_is_told() {
+    fn an_unlisted_server_that_answers_is_reported() {
         let scale =
             ScaleView { pool: "pbx".to_owned(), unlisted: vec!["a:5060".to_owned()], ..ScaleView::default() };
-        assert_eq!(scale.degraded(), ["pool pbx: the driver lists no server a:5060, which answers"]);
+        assert_eq!(scale.degraded(), ["pool pbx: server a:5060 answers but the driver does not list it"]);
     }
 }

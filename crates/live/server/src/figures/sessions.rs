@@ -10,7 +10,7 @@ figures! {
     /// `GET /api/sessions`
     Sessions as "Sessions" {
         /// Sessions in progress, over all shards.
-        active: usize => [gauge "sarabande_sessions" (state = "active") "Sessions in the table by state."],
+        active: usize => [gauge "sarabande_sessions" (state = "active") "Sessions in the table, by state."],
         /// Ended sessions that are kept for late messages.
         expired: usize => [gauge "sarabande_sessions" (state = "expired")],
         /// Transactions without a final response.

@@ -22,21 +22,21 @@ pub(crate) struct Messages {
 figures! {
     of ShardCounters {
         requests
-            => [counter "sarabande_requests_received_total" "Requests received that could be read."],
+            => [counter "sarabande_requests_received_total" "Well-formed requests received."],
         responses
-            => [counter "sarabande_responses_received_total" "Responses received that could be read."],
+            => [counter "sarabande_responses_received_total" "Well-formed responses received."],
         requests_forwarded => [counter "sarabande_requests_forwarded_total" "Requests forwarded."],
         responses_forwarded => [counter "sarabande_responses_forwarded_total" "Responses forwarded."],
-        tokens_refused => [counter "sarabande_tokens_refused_total" "Route tokens that did not verify."],
+        tokens_refused => [counter "sarabande_tokens_refused_total" "Tokens that failed verification."],
         replies => [
-            counter "sarabande_replies_total" (status, reason) "Requests answered by the balancer itself."
+            counter "sarabande_replies_total" (status, reason) "Requests that this process answered itself."
         ],
         drops => [
             counter "sarabande_drops_total" (reason) "Messages dropped without an answer."
             |counters| drops(counters)
         ],
         decisions => [
-            counter "sarabande_decisions_total" (why) "Requests by what decided their member."
+            counter "sarabande_decisions_total" (why) "Requests by the reason for the choice of their member."
             |counters| Why::ALL.iter().map(|why| why.name()).zip(counters.decisions).collect::<BTreeMap<_, _>>()
         ],
     }
@@ -45,9 +45,10 @@ figures! {
 figures! {
     of Messages {
         look_ups_forgotten
-            => [counter "sarabande_look_ups_forgotten_total" "Names not looked up: too many."],
+            => [counter "sarabande_look_ups_forgotten_total" "Names in requests not looked up because too many \
+                look-ups were under way."],
         ledger => [
-            counter "sarabande_operations_total" (operation) "Operations that cost time."
+            counter "sarabande_operations_total" (operation) "Costly operations, by kind."
             |messages| messages.ledger.iter().map(|(operation, count)| (operation.name(), count)).collect::<BTreeMap<_, _>>()
         ],
     }
@@ -55,9 +56,9 @@ figures! {
 
 figures! {
     of Unwritten {
-        lost => [counter "sarabande_log_lines_lost_total" "Lines of the log that could not be written."],
+        lost => [counter "sarabande_log_lines_lost_total" "Log lines that could not be written."],
         suppressed => [
-            counter "sarabande_log_lines_suppressed_total" "Lines of the log that were too many of one kind."
+            counter "sarabande_log_lines_suppressed_total" "Log lines suppressed by the rate limit of their kind."
         ],
     }
 }
@@ -71,10 +72,11 @@ figures! {
         receive_lost
             => [counter "sarabande_datagrams_receive_lost_total" "Datagrams lost because a thread was late."],
         handed_over
-            => [counter "sarabande_datagrams_handed_over_total" "Datagrams given to the call's thread."],
-        handover_lost => [counter "sarabande_datagrams_handover_lost_total" "Datagrams lost on the way there."],
+            => [counter "sarabande_datagrams_handed_over_total" "Datagrams handed over to the thread of their call."],
+        handover_lost => [counter "sarabande_datagrams_handover_lost_total" "Datagrams lost while they were handed \
+            over."],
         undelivered => [
-            counter "sarabande_messages_undelivered_total" "Messages that no connection took."
+            counter "sarabande_messages_undelivered_total" "Messages that could not be delivered over a connection."
         ],
     }
 }

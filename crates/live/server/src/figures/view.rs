@@ -77,7 +77,7 @@ impl View {
         let Some(port) = index.and_then(|index| self.ports.get(index as u16)) else {
             let all: Vec<_> = self.ports.iter().map(|port| at(port).to_string()).collect();
             let named = named.map_or_else(String::new, |named| format!(" at {named}"));
-            return Err(format!("no listener is{named}; there are: {}", all.join(", ")));
+            return Err(format!("there is no listener{named}; there are: {}", all.join(", ")));
         };
         let listener = index.unwrap_or_default() as u16;
         Ok(Flow { transport: port.transport, listener, peer: from.address, connection: None })

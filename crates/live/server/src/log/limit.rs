@@ -33,8 +33,8 @@ struct Kind {
     level: Level,
     pace: Pace,
     /// Suppressed lines that were not reported yet.
-    untold: u64,
-    told: Instant,
+    unreported: u64,
+    reported: Instant,
 }
 
 /// The generic cell rate algorithm (ITU-T I.371): theoretical time at which all admitted lines are due.
@@ -69,13 +69,13 @@ impl Limit {
         let kind = kinds.entry(kind).or_insert_with(|| Kind {
             level: *meta.level(),
             pace: Pace(now),
-            untold: 0,
-            told: now,
+            unreported: 0,
+            reported: now,
         });
         if kind.pace.admits(now) {
             return true;
         }
-        kind.untold += 1;
+        kind.unreported += 1;
         self.suppressed.fetch_add(1, Ordering::Relaxed);
         false
     }
@@ -85,16 +85,16 @@ impl Limit {
         // The lock must not be held while a line is logged.
         let due: Vec<_> = {
             let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_due = |kind: &Kind| kind.untold > 0 && now.duration_since(kind.told) >= TELL;
+            let is_due = |kind: &Kind| kind.unreported > 0 && now.duration_since(kind.reported) >= TELL;
             let due = kinds.iter_mut().filter(|(_, kind)| is_due(kind));
             due.map(|((_, text), kind)| {
-                kind.told = now;
-                (kind.level, std::mem::take(&mut kind.untold), text.clone())
+                kind.reported = now;
+                (kind.level, std::mem::take(&mut kind.unreported), text.clone())
             })
             .collect()
         };
         for (level, lines, text) in due {
-            const MORE: &str = "more lines of this kind were not written";
+            const MORE: &str = "more lines of this kind were suppressed";
             match level {
                 Level::ERROR => tracing::error!(target: TARGET, lines, kind = text, "{MORE}"),
                 Level::WARN => tracing::warn!(target: TARGET, lines, kind = text, "{MORE}"),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn one_kind_has_its_share_and_the_rest_is_told_in_a_line() {
+    fn further_lines_of_a_kind_are_reported_in_one_line() {
         let (limit, lines) = (Limit::default(), Lines::default());
         let queue = queue::start(lines.clone(), Limit::default()).unwrap();
         let fmt = tracing_subscriber::fmt::layer().with_writer(queue.clone());
@@ -153,7 +153,7 @@ mod tests {
         let many = u64::from(BURST) + 500;
         tracing::subscriber::with_default(log, || {
             for number in 0..many {
-                tracing::warn!(number, "the same again");
+                tracing::warn!(number, "a repeated line");
                 if number == 7 {
                     tracing::info!("another kind");
                 }
@@ -170,18 +170,18 @@ mod tests {
         queue.flush(Duration::from_secs(30));
         let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
         let suppressed = limit.suppressed();
-        let count = |what: &str| text.lines().filter(|line| line.contains(what)).count() as u64;
-        assert_eq!(count("the same again number="), many - suppressed, "{text}");
+        let count = |part: &str| text.lines().filter(|line| line.contains(part)).count() as u64;
+        assert_eq!(count("a repeated line number="), many - suppressed, "{text}");
         // Some lines become due while the loop runs; on a slow machine, all of them.
         assert!(suppressed <= 500, "{suppressed}");
         assert_eq!(count("another kind"), 1);
         assert_eq!(
             count("one cause") + count("another cause"),
             2 * u64::from(BURST),
-            "each has its own share"
+            "each kind has its own limit"
         );
-        let told = format!("lines={suppressed} kind=\"the same again\"");
-        assert_eq!(count(&told), u64::from(suppressed > 0), "{text}");
+        let reported = format!("lines={suppressed} kind=\"a repeated line\"");
+        assert_eq!(count(&reported), u64::from(suppressed > 0), "{text}");
     }
 
     #[test]

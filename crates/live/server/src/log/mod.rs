@@ -42,7 +42,8 @@ pub fn start(settings: &Log) -> io::Result<()> {
     let level = settings.level.as_str();
     // Libraries log only warnings and errors; more is of use only to their authors.
     let others = if matches!(settings.level, Level::Off | Level::Error) { level } else { "warn" };
-    let ours = || EnvFilter::new(format!("{others},server={level},shards={level},sarabande={level}"));
+    let ours = ["server", "shards", "streams", "sarabande"].map(|name| format!("{name}={level}")).join(",");
+    let ours = || EnvFilter::new(format!("{others},{ours}"));
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| ours());
     // The library would report its own errors with `eprintln!`, which can panic. The queue causes no errors.
     let lines = tracing_subscriber::fmt::layer()

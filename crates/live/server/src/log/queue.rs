@@ -114,13 +114,13 @@ pub(super) fn start(out: impl Write + Send + 'static, limit: Limit) -> io::Resul
     let (messages, receiver) = sync_channel(WAITING);
     let queue = Queue { messages, lost: Arc::default() };
     let lost = Arc::clone(&queue.lost);
-    let scribe = Scribe { out, torn: false, works: true, lost, told: 0 };
-    std::thread::Builder::new().name("log".to_owned()).spawn(move || scribe.run(&receiver, &limit))?;
+    let writer = LogWriter { out, torn: false, works: true, lost, reported: 0 };
+    std::thread::Builder::new().name("log".to_owned()).spawn(move || writer.run(&receiver, &limit))?;
     Ok(queue)
 }
 
 /// Writes the lines, and counts the lines that it could not write.
-struct Scribe<W> {
+struct LogWriter<W> {
     out: W,
     /// Whether the last write ended within a line.
     torn: bool,
@@ -128,10 +128,10 @@ struct Scribe<W> {
     works: bool,
     lost: Arc<AtomicU64>,
     /// Number of lost lines that were reported.
-    told: u64,
+    reported: u64,
 }
 
-impl<W: Write> Scribe<W> {
+impl<W: Write> LogWriter<W> {
     fn run(mut self, messages: &Receiver<Message>, limit: &Limit) {
         loop {
             let first = match messages.recv_timeout(LOOK) {
@@ -162,14 +162,10 @@ impl<W: Write> Scribe<W> {
     /// Reports the number of lost lines once writing works again.
     fn tell(&mut self) {
         let lost = self.lost.load(Ordering::Relaxed);
-        if self.works && lost > self.told {
-            let lines = lost - self.told;
-            tracing::warn!(
-                lines,
-                since_start = lost,
-                "lines of the log were lost: they could not be written"
-            );
-            self.told = lost;
+        if self.works && lost > self.reported {
+            let lines = lost - self.reported;
+            tracing::warn!(lines, since_start = lost, "log lines were lost: they could not be written");
+            self.reported = lost;
         }
     }
 
@@ -236,7 +232,7 @@ mod tests {
     const SOON: Duration = Duration::from_secs(30);
 
     #[test]
-    fn lines_for_which_there_is_no_room_are_counted_and_told_of() {
+    fn lines_without_room_are_counted_and_reported() {
         let disk = Disk::with_room(12);
         let queue = start(disk.clone(), Limit::default()).unwrap();
         for line in ["first\n", "second\n", "third\n"] {
@@ -247,7 +243,7 @@ mod tests {
         disk.make_room();
         queue.push(b"fourth\n");
         queue.flush(SOON);
-        assert_eq!(disk.text(), "first\nsecond\nfourth\n", "what follows begins on a line of its own");
+        assert_eq!(disk.text(), "first\nsecond\nfourth\n", "later text begins on a new line");
         assert_eq!(queue.lost(), 2);
     }
 
@@ -266,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_stands_still_holds_up_nobody() {
+    fn a_blocked_reader_delays_no_logging_thread() {
         let (go_on, wait) = sync_channel(0);
         let disk = Disk::with_room(usize::MAX);
         let queue = start(Stalled(wait, disk.clone()), Limit::default()).unwrap();
@@ -284,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_an_end() {
+    fn long_lines_are_cut() {
         let disk = Disk::with_room(usize::MAX);
         let queue = start(disk.clone(), Limit::default()).unwrap();
         queue.push(&vec![b'x'; 100_000]);

@@ -138,7 +138,11 @@ impl Task {
             Done::Listed(at, result) => match reconciler.on_listed(now, at, result) {
                 Some(ListNews::Again) => tracing::info!(pool, "scale: the driver answers again"),
                 Some(ListNews::Fails(error)) => {
-                    tracing::warn!(pool, error, "scale: the driver does not say what runs; calls go on");
+                    tracing::warn!(
+                        pool,
+                        error,
+                        "scale: the driver cannot list the running servers; calls continue"
+                    );
                 }
                 None => {}
             },
@@ -155,13 +159,13 @@ impl Task {
         let (outlook, base) = match &self.decider {
             Decider::Fleet(reconciler, _) => {
                 let (fleet, trouble) = (reconciler.fleet(), reconciler.trouble());
-                let (what, retry_seconds) = trouble.shown(now, fleet.outlook.scaler.next_start());
+                let (trouble_text, retry_seconds) = trouble.shown(now, fleet.outlook.scaler.next_start());
                 let of_driver = ScaleView {
                     ready: fleet.knows(now),
                     servers: servers(fleet, view),
                     unlisted: fleet.unlisted(),
                     driver_failures_total: trouble.failures(),
-                    trouble: what,
+                    trouble: trouble_text,
                     retry_seconds,
                     ..base
                 };

@@ -7,46 +7,47 @@ pub(super) fn tell(pool: &str, news: &News, view: &PoolView) {
     let members = view.members.len();
     match news {
         News::Decided(Some(server), decision) => {
-            let what = match decision {
+            let action = match decision {
                 ScalingDecision::Start(_) => "a server is being started",
-                ScalingDecision::Drain(_) => "a server gets no new calls any more",
+                ScalingDecision::Drain(_) => "a server gets no more new calls",
                 ScalingDecision::Resume(_) => "a server gets calls again",
                 ScalingDecision::Stop(_) => "a server is being stopped",
                 ScalingDecision::GiveUp(_) => "a server did not come up and is given up",
                 ScalingDecision::ClusterLatency(_) | ScalingDecision::Limit(_) => return,
             };
-            tracing::info!(pool, server, "scale: {what}");
+            tracing::info!(pool, server, "scale: {action}");
         }
         News::Decided(None, ScalingDecision::ClusterLatency(true)) => tracing::warn!(
             pool,
             members,
-            "scale: most servers carry much less than they use to: a cause that they share, which more servers do not cure"
+            "scale: most servers announce much less capacity than usual, for a common cause: more servers would not \
+             help"
         ),
         News::Decided(None, ScalingDecision::ClusterLatency(false)) => {
-            tracing::info!(pool, "scale: most servers carry again what they use to");
+            tracing::info!(pool, "scale: most servers announce their usual capacity again");
         }
         News::Decided(None, ScalingDecision::Limit(Some(needed))) => {
-            tracing::warn!(pool, needed, "scale: more servers are needed than there may be");
+            tracing::warn!(pool, needed, "scale: more servers are needed than the largest number allows");
         }
         News::Decided(None, ScalingDecision::Limit(None)) => {
-            tracing::info!(pool, "scale: there may be as many servers as are needed again");
+            tracing::info!(pool, "scale: the largest number of servers is enough again");
         }
         News::Decided(None, ScalingDecision::Start(_) | ScalingDecision::Resume(_)) => {
-            tracing::info!(pool, "scale: there should be another server");
+            tracing::info!(pool, "scale: one more server should run");
         }
         News::Decided(None, ScalingDecision::Drain(_)) => {
-            tracing::info!(pool, "scale: there should be a server less");
+            tracing::info!(pool, "scale: one server less should run");
         }
         // Advice starts and stops no server.
         News::Decided(None, ScalingDecision::Stop(_) | ScalingDecision::GiveUp(_)) => {}
         News::Found(server) => tracing::info!(pool, server, "scale: a server was found running"),
         News::Ready(server) => tracing::info!(pool, server, "scale: a server runs and takes calls"),
-        News::Lost(server) => tracing::warn!(pool, server, "scale: a server does not run any more"),
+        News::Lost(server) => tracing::warn!(pool, server, "scale: a server no longer runs"),
         News::Unlisted(server) => {
             tracing::warn!(
                 pool,
                 server,
-                "scale: the driver lists no server of this name, which answers: it stays"
+                "scale: a server answers but the driver does not list it: it is kept"
             );
         }
         News::Busy(server, work) => {
@@ -54,7 +55,7 @@ pub(super) fn tell(pool: &str, news: &News, view: &PoolView) {
                 pool,
                 server,
                 work,
-                "scale: a server is not stopped: it has calls, or may get some"
+                "scale: a server is not stopped: it has calls or may get calls"
             );
         }
     }

@@ -60,8 +60,9 @@ fn refused(path: &Path, error: &io::Error) -> io::Result<()> {
         return Ok(());
     }
     let text = format!(
-        "another process has this configuration (`ss -xlp` shows who listens on {}) and does not hand its sockets over: \
-         {error}. Start again, and if it hangs, kill it before",
+        "another process has this configuration (`ss -xlp` shows the process that listens on {}) and does not hand \
+         its sockets over: \
+         {error}. Start again. If that process hangs, kill it first",
         path.display()
     );
     Err(io::Error::new(error.kind(), text))
@@ -70,7 +71,7 @@ fn refused(path: &Path, error: &io::Error) -> io::Result<()> {
 fn of_other_network(path: &Path) -> io::Error {
     io::Error::other(format!(
         "a process in another network namespace, such as another container, has this configuration and listens on {}: its \
-         sockets do not serve this network. Give each process a folder of its own, or stop that one before",
+         sockets do not serve this network. Give each process its own folder, or stop the other process first",
         path.display()
     ))
 }
@@ -143,7 +144,7 @@ impl Claim {
             Err(error) => return refused(&self.path, &error).map(|()| None),
         };
         let (pid, sessions) = (self.pid, predecessor.sessions());
-        tracing::info!(pid, sessions, "taken over from the process before: its sessions stay there");
+        tracing::info!(pid, sessions, "taken over from the predecessor: its sessions stay there");
         let bond = PredecessorLink { stream: self.stream.try_clone()? };
         let (stream, watched) = (self.stream, Arc::clone(&predecessor));
         std::thread::Builder::new()
@@ -225,7 +226,7 @@ fn watch(mut stream: UnixStream, predecessor: &OtherProcess, asks: &mpsc::Unboun
         std::thread::sleep(PERIOD);
     };
     if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) {
-        tracing::warn!("the process before does not answer: its calls are treated as if it had been killed");
+        tracing::warn!("the predecessor does not answer: its calls are treated as if it had been killed");
     }
     // A predecessor that was only stopped must not read the sockets again.
     let _ = stream.write_all(&[RELEASE]);
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_killed_is_no_predecessor() {
+    fn a_killed_process_is_no_predecessor() {
         let at_once = |listener: UnixListener, stream: UnixStream| {
             drop(listener);
             drop(stream);
@@ -294,7 +295,7 @@ mod tests {
 
     /// Containers can share a folder but not a network.
     #[test]
-    fn one_of_another_network_is_no_predecessor() {
+    fn a_process_of_another_network_is_no_predecessor() {
         let claim_from = |name: &str, network: Option<u64>| {
             let elsewhere = move |_: UnixListener, mut stream: UnixStream| offer_from(network, &mut stream);
             meet(name, elsewhere, |claim| claim.map(|claim| claim.is_some()))
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_goes_on_is_named() {
+    fn a_process_that_keeps_its_sockets_is_named() {
         let refuses = |listener: UnixListener, stream: UnixStream| {
             drop(stream);
             // The claim checks whether the process still listens.

@@ -108,7 +108,7 @@ pub(super) struct Kept {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Succession {
     /// The successor reads the sockets.
-    Begun,
+    Started,
     /// The successor was killed, and the predecessor reads the sockets again.
     GivenBack,
     /// The successor has ended regularly, or no longer waits for the predecessor, which gets no more messages.

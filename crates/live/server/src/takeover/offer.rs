@@ -70,7 +70,7 @@ pub(crate) fn start(path: &Path, holdings: Holdings, asks: mpsc::UnboundedSender
     let socket = match SuccessorListener::open(path.clone()) {
         Ok(socket) => socket,
         Err(error) => {
-            tracing::warn!(file = %path.display(), %error, "no place for the socket by which another process takes over: \
+            tracing::warn!(file = %path.display(), %error, "the socket for a successor cannot be opened: \
                 a restart will refuse calls");
             return;
         }
@@ -89,21 +89,22 @@ fn serve(mut socket: SuccessorListener, holdings: &Holdings, asks: &mpsc::Unboun
             continue;
         };
         if let Err(error) = holdings.hand_over(&mut stream, asks) {
-            tracing::warn!(%error, "another process asked for the sockets and did not take them: this one goes on");
+            tracing::warn!(%error, "another process asked for the sockets and did not take them: this process \
+                continues");
             continue;
         }
         let tell = |succession| drop(asks.send(Ask::Succession(succession)));
-        tell(Succession::Begun);
+        tell(Succession::Started);
         if holdings.accompany(&mut stream) {
             return tell(Succession::Over);
         }
-        tracing::warn!("the process that has taken over has ended: this one reads its sockets again");
+        tracing::warn!("the successor has ended: this process reads its sockets again");
         holdings.resume();
         tell(Succession::GivenBack);
         match SuccessorListener::open(socket.path.clone()) {
             Ok(again) => socket = again,
             Err(error) => {
-                tracing::warn!(%error, "no successor can be waited for any more");
+                tracing::warn!(%error, "cannot wait for further successors");
                 return;
             }
         }
@@ -156,12 +157,15 @@ impl Holdings {
         stream.set_write_timeout(Some(PATIENCE))?;
         let peer = socket_peercred(&*stream)?;
         if peer.uid != rustix::process::geteuid() && !peer.uid.is_root() {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user"));
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "the other process belongs to another user",
+            ));
         }
         let mut greeting = vec![0; GREETING.len()];
         stream.read_exact(&mut greeting)?;
         if greeting != GREETING {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is of another version"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the other process has another version"));
         }
         let offer = Offer {
             pid: std::process::id(),
@@ -291,7 +295,7 @@ impl Holdings {
         }
         for (at, socket) in &self.streams {
             if let Err(error) = listen_again(socket) {
-                tracing::error!(%error, address = %at.address, "this address is not served any more: restart");
+                tracing::error!(%error, address = %at.address, "this address is no longer served: restart");
             }
         }
         let none = TakenSockets { datagrams: vec![false; self.listeners.len()], streams: false };

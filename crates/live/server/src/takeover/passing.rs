@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn descriptors_arrive_in_order_and_between_texts() {
         let (mut one, mut two) = UnixStream::pair().unwrap();
-        // More than fit in one message. The last one can be told from the others.
+        // More than fit in one message. The last descriptor differs from the others.
         let null = File::open("/dev/null").unwrap();
         let (mut reader, writer) = io::pipe().unwrap();
         let mut descriptors = vec![null.as_fd(); 2 * AT_ONCE + 1];

@@ -6,7 +6,6 @@
 //! as if it is read with many others. A process that has used all its time may therefore still be able to carry twice
 //! as many calls. So the work is counted and multiplied by the price that [`Prices`] finds, as if the process never
 //! slept.
-//! sleeps.
 
 mod prices;
 mod quota;
@@ -25,7 +24,7 @@ use work::time_of;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ModelProcessor {
     /// Steps a second. A message that is read is one step, and so is a transaction that is created. A proxied call of
-    /// seven messages has four steps, which is near the measurement (docs/evidence/chain.md).
+    /// seven messages also creates four transactions. Their sum is near the measurement (docs/evidence/chain.md).
     pub steps_per_second: f64,
 }
 
@@ -48,8 +47,8 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Starts a meter for a process with `threads` shards, of which this thread's has done `work` so far. With `model`,
-    /// the process must have one shard.
+    /// Starts a meter for a process with `threads` shards, of which the shard of this thread has done `work` so far.
+    /// With `model`, the process must have one shard.
     pub(crate) fn new(
         now: Instant,
         every: Duration,
@@ -111,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_period_is_told_once() {
+    fn a_period_is_reported_once() {
         let second = Duration::from_secs(1);
         let mut meter = Meter::new(Instant::ZERO, second, 2, None, ThreadWork::default());
         let mut period = |millis| meter.period(Instant::from_millis(millis), ThreadWork::default, |own| own);
@@ -131,11 +130,11 @@ mod tests {
         let mut meter = Meter::new(Instant::ZERO, second, 1, Some(model), work(1_000, 0));
         let mut used = |second: u64, work: ThreadWork| {
             let now = Instant::from_millis(1_000 * second);
-            let (_, used) = meter.period(now, || work, |own| own).expect("it is over");
+            let (_, used) = meter.period(now, || work, |own| own).expect("the period is over");
             (used * 100.0).round() as u32
         };
         assert_eq!(used(1, work(1_060, 40)), 50);
         assert_eq!(used(3, work(1_160, 40)), 25, "in two seconds");
-        assert_eq!(used(4, work(9_000, 40)), 100, "no more than all of it");
+        assert_eq!(used(4, work(9_000, 40)), 100, "at most all processor time");
     }
 }

@@ -144,9 +144,9 @@ mod tests {
         }
 
         /// Returns the utilisation after some seconds at this part of the capacity.
-        fn said(&self, prices: &mut Prices, part: f64) -> f64 {
+        fn utilisation(&self, prices: &mut Prices, part: f64) -> f64 {
             let work = self.second(part * self.capacity());
-            (0..20).map(|_| prices.busy(work, SECOND, self.allowed)).last().expect("20 are some")
+            (0..20).map(|_| prices.busy(work, SECOND, self.allowed)).last().expect("there are 20 values")
         }
     }
 
@@ -161,13 +161,13 @@ mod tests {
     /// the initial prices. On machines whose sleep costs half as many steps, it follows within 8 points. The processor
     /// time is used up from half the capacity on.
     #[test]
-    fn what_is_said_follows_the_load() {
+    fn the_utilisation_follows_the_load() {
         for (machine, most) in MACHINES.iter().zip([0.05, 0.05, 0.08, 0.08]) {
             let mut prices = Prices::default();
-            machine.said(&mut prices, 1.0);
+            machine.utilisation(&mut prices, 1.0);
             for part in [1.2, 0.9, 0.7, 0.5, 0.3, 0.2, 0.4, 0.6, 0.8, 1.0] {
-                let said = machine.said(&mut prices, part);
-                assert!((said - part.min(1.0)).abs() < most, "{said} at {part}");
+                let utilisation = machine.utilisation(&mut prices, part);
+                assert!((utilisation - part.min(1.0)).abs() < most, "{utilisation} at {part}");
             }
         }
         let half = MACHINES[0].second(0.6 * MACHINES[0].capacity());
@@ -176,25 +176,25 @@ mod tests {
 
     /// Before the process was ever busy, the utilisation grows with the load.
     #[test]
-    fn what_is_said_grows_with_the_load() {
+    fn the_utilisation_grows_with_the_load() {
         for machine in &MACHINES {
             let mut prices = Prices::default();
-            let said: Vec<_> =
-                (1..=10).map(|tenth| machine.said(&mut prices, f64::from(tenth) / 10.0)).collect();
-            assert!(said.is_sorted() && said[9] > 0.95, "{said:?}");
+            let utilisation: Vec<_> =
+                (1..=10).map(|tenth| machine.utilisation(&mut prices, f64::from(tenth) / 10.0)).collect();
+            assert!(utilisation.is_sorted() && utilisation[9] > 0.95, "{utilisation:?}");
         }
     }
 
     #[test]
-    fn hours_of_silence_change_nothing() {
+    fn idle_hours_change_nothing() {
         let mut prices = Prices::default();
         let machine = &MACHINES[0];
-        machine.said(&mut prices, 1.0);
+        machine.utilisation(&mut prices, 1.0);
         for _ in 0..100_000 {
             assert!(prices.busy(ThreadWork::default(), SECOND, 0.12) == 0.0);
         }
-        let said = machine.said(&mut prices, 0.5);
-        assert!((said - 0.5).abs() < 0.05, "{said}");
+        let utilisation = machine.utilisation(&mut prices, 0.5);
+        assert!((utilisation - 0.5).abs() < 0.05, "{utilisation}");
         assert!(prices.busy(machine.second(1.0), Duration::ZERO, 1.0) == 0.0, "no time");
     }
 }

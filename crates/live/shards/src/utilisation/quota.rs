@@ -93,7 +93,7 @@ mod tests {
         let mounts = "30 1 0:30 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw\n";
         let directory = |path: &str| vec![Quota::Second(path.into())];
         assert_eq!(found("0::/docker/abc\n", mounts), directory("/sys/fs/cgroup"));
-        assert_eq!(found("0::/\n", mounts), directory("/sys/fs/cgroup"), "its own namespace");
+        assert_eq!(found("0::/\n", mounts), directory("/sys/fs/cgroup"), "in its own namespace");
         assert_eq!(found("", ""), []);
     }
 

@@ -45,10 +45,10 @@ fn elsewhere(shard: &Shard, processes: &[Arc<OtherProcess>], handed: &Handed<'_>
         Handed::Unreachable { quoted, .. } => shard.is_stray(quoted),
         Handed::Send { .. } => false,
     };
-    let hand = |whatever| {
+    let hand = |accepts_unknown| {
         processes
             .iter()
-            .map(|process| process.hand(handed, whatever))
+            .map(|process| process.hand(handed, accepts_unknown))
             .find(|fate| *fate != HandOverResult::Ours)
     };
     hand(false).or_else(|| is_stray().then(|| hand(true))?).unwrap_or(HandOverResult::Ours)

@@ -209,7 +209,7 @@ impl Worker {
     fn wait(&mut self) -> PollFlags {
         let waker = &self.peers.wakers[self.index];
         let work = self.queue.len() > 0 || self.peers.receivers.iter().any(|ring| !ring.is_empty());
-        // A rest of the batch waits for room in the ring to another thread.
+        // Part of the batch waits for room in the ring to another thread.
         let unread = self.streams.as_ref().is_some_and(|streams| streams.has_unread());
         let no_time = Timespec { tv_sec: 0, tv_nsec: 0 };
         let short = Timespec { tv_sec: 0, tv_nsec: RING_PAUSE_NS };

@@ -84,8 +84,8 @@ impl Worker {
     /// Handles a batch of waiting messages in the order of their classes.
     pub(crate) fn serve_queue(&mut self) {
         let Some(rules) = self.shard.triage().filter(|_| self.queue.len() > 0) else { return };
-        let (begun, late) = (self.clock.now(), self.shard.late());
-        let (mut now, mut refusing, mut refused) = (begun, Duration::ZERO, 0_u32);
+        let (start, late) = (self.clock.now(), self.shard.late());
+        let (mut now, mut refusing, mut refused) = (start, Duration::ZERO, 0_u32);
         for _ in 0..BATCH {
             let waiting = self.queue.len();
             let Self { shard, out, traffic, processes, queue, clock, .. } = self;
@@ -207,7 +207,7 @@ impl Worker {
             tracing::warn!(%error, "reading the error queue failed");
         }
         for (to, quoted) in errors {
-            self.tell_unreachable(to.remote());
+            self.report_unreachable(to.remote());
             // Without transactions the sender retransmits.
             if self.shard.has_transactions() {
                 self.tell_undelivered(now, to, &quoted);

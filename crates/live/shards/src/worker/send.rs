@@ -53,11 +53,11 @@ impl Worker {
                     tracing::debug!(method, call_id, %from, "{cause}");
                     continue;
                 }
-                told @ (ShardEvent::NoRecordRoute(_)
+                event @ (ShardEvent::NoRecordRoute(_)
                 | ShardEvent::NoFeedback(_)
                 | ShardEvent::NoPath(_)
                 | ShardEvent::MarkOfStranger(_)) => {
-                    tell_once(&told);
+                    tell_once(&event);
                     continue;
                 }
                 ShardEvent::WrongPassword(wrong) => {
@@ -89,7 +89,7 @@ impl Worker {
             let now = self.clock.now();
             for Undelivered { to, quoted, is_unreachable } in undelivered {
                 if is_unreachable {
-                    self.tell_unreachable(to.remote());
+                    self.report_unreachable(to.remote());
                 }
                 if let Some(inlet) = &self.inlet {
                     inlet.tell_undelivered(to, &quoted);
@@ -135,16 +135,16 @@ impl Worker {
 /// Logs an event that a shard reports once for each other element.
 fn tell_once(event: &ShardEvent) {
     match *event {
-        ShardEvent::NoRecordRoute(member) => tell_unrecorded(member),
-        ShardEvent::NoFeedback(neighbour) => tell_deaf(neighbour),
-        ShardEvent::NoPath(proxy) => tell_pathless(proxy),
-        ShardEvent::MarkOfStranger(from) => tell_stranger(from),
+        ShardEvent::NoRecordRoute(member) => warn_missing_record_route(member),
+        ShardEvent::NoFeedback(neighbour) => warn_ignored_offer(neighbour),
+        ShardEvent::NoPath(proxy) => warn_missing_path(proxy),
+        ShardEvent::MarkOfStranger(from) => warn_unknown_neighbour(from),
         _ => {}
     }
 }
 
 /// Warns that a neighbour does not answer our offer of overload control.
-fn tell_deaf(neighbour: SocketAddr) {
+fn warn_ignored_offer(neighbour: SocketAddr) {
     tracing::warn!(
         %neighbour,
         "this neighbour of [overload] does not answer our offer of overload control (RFC 7339); turn it on there, or \
@@ -153,38 +153,43 @@ fn tell_deaf(neighbour: SocketAddr) {
 }
 
 /// Warns once in the process that a proxy that is no neighbour takes this process for a neighbour.
-fn tell_stranger(from: SocketAddr) {
-    static TOLD: Once = Once::new();
-    TOLD.call_once(|| {
+fn warn_unknown_neighbour(from: SocketAddr) {
+    static WARNED: Once = Once::new();
+    WARNED.call_once(|| {
         tracing::warn!(
             %from,
-            "requests from here have a mark of [distribution], but `neighbours` does not hold their source: the mark counts for nothing, \
-             and state is kept twice. If it is a proxy of yours, add it"
+            "requests from this address have a mark of [distribution], but `neighbours` does not contain it: the \
+             mark is ignored, \
+             and state is kept twice. If it is one of your proxies, add it"
         );
     });
 }
 
 /// Warns once in the process that a proxy forwards REGISTER without Path.
-fn tell_pathless(proxy: SocketAddr) {
-    static TOLD: Once = Once::new();
-    TOLD.call_once(|| {
+fn warn_missing_path(proxy: SocketAddr) {
+    static WARNED: Once = Once::new();
+    WARNED.call_once(|| {
         tracing::warn!(
             %proxy,
-            "REGISTERs come through a proxy that adds no Path (RFC 3327): with [registrar] reach = \"source\" calls to their users go to \
-             the proxy, which has to know the way on. If it is a Sarabande with [proxy], it does not, and sends them back here (404, 482): \
-             reach = \"contact\" sends them to the phones. docs/nat.md says more"
+            "REGISTERs come through a proxy that adds no Path (RFC 3327): with [registrar] reach = \"source\" calls \
+             to these users go to \
+             the proxy, which has to know the next hop. A Sarabande with [proxy] does not, and sends the calls back \
+             here (404, 482): \
+             reach = \"contact\" sends the calls to the phones (docs/nat.md)"
         );
     });
 }
 
 /// Warns once in the process that a member answers calls without Record-Route.
-fn tell_unrecorded(member: SocketAddr) {
-    static TOLD: Once = Once::new();
-    TOLD.call_once(|| {
+fn warn_missing_record_route(member: SocketAddr) {
+    static WARNED: Once = Once::new();
+    WARNED.call_once(|| {
         tracing::warn!(
             %member,
-            "member answers calls without the Record-Route of their INVITE (RFC 3261 section 12.1.1): what follows in them finds it as \
-             long as this process knows the call, and after a crash goes elsewhere. `sipp -sn uas` does so: docs/load.md has a remedy"
+            "member answers calls without the Record-Route of their INVITE (RFC 3261 section 12.1.1): later requests \
+             of these calls reach it only \
+             while this process knows the call, and go elsewhere after a crash. `sipp -sn uas` answers like this: \
+             docs/load.md has a remedy"
         );
     });
 }

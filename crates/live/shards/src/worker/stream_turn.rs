@@ -22,8 +22,8 @@ struct Others<'a> {
 }
 
 impl Others<'_> {
-    /// Hands a message to the process that owns its connection. Returns whether one has taken it. Processes in a chain
-    /// pass it on.
+    /// Hands a message to the process that owns its connection. Returns whether a process has taken the message.
+    /// Processes in a chain pass it on.
     fn send(&self, flow: Flow, bytes: &[u8]) -> bool {
         let by_successor = || self.successor.is_some_and(|successor| successor.give_back(flow, bytes));
         let by_one_before = || self.before.iter().any(|process| process.send(flow, bytes));
@@ -199,7 +199,7 @@ impl Worker {
     }
 
     /// Reports a node that cannot be reached.
-    pub(crate) fn tell_unreachable(&self, peer: Peer) {
+    pub(crate) fn report_unreachable(&self, peer: Peer) {
         if self.shard.topology().slot_at(peer).is_some() {
             let _ = self.reports.send(ShardReport::Unreachable(peer));
         }
@@ -215,13 +215,13 @@ impl Worker {
         let is_for = |other: usize| owner.is_none_or(|owner| owner == other);
         let handed = Handed::Unreachable { to, quoted };
         for other in (0..peers.senders.len()).filter(|other| other != index && is_for(*other)) {
-            let is_told = if to.transport.is_reliable() {
+            let is_handed_over = if to.transport.is_reliable() {
                 late.push(&mut peers.senders, other, &handed)
             } else {
                 // A datagram is retransmitted.
                 peers.senders[other].as_mut().is_some_and(|ring| ring.push(&handed))
             };
-            traffic.handover_lost += u64::from(!is_told);
+            traffic.handover_lost += u64::from(!is_handed_over);
         }
         if is_for(*index) {
             take(shard, processes, traffic, now, &handed, out);

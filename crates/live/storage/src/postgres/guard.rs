@@ -89,7 +89,7 @@ impl Start {
                 (b'R', CLEAR_TEXT) => {
                     return Err(io::Error::new(
                         io::ErrorKind::PermissionDenied,
-                        "the server asks for the password in clear text, which is not given to it: have it use \
+                        "the server asks for the password in clear text, which is refused: let it use \
                          scram-sha-256 (pg_hba.conf), or allow it with require_auth=password in the URL",
                     ));
                 }

@@ -32,31 +32,32 @@ enum Way {
 }
 
 impl Place {
-    /// Reads the URL of the database of `what`. With TLS, the authorities in the file are trusted, or those of the
-    /// system.
-    pub(crate) fn read(url: &str, authorities: Option<&Path>, what: &str) -> Result<Self, SettingsError> {
+    /// Reads the URL of the database of these `contents`. With TLS, the authorities in the file are trusted, or those
+    /// of the system.
+    pub(crate) fn read(url: &str, authorities: Option<&Path>, contents: &str) -> Result<Self, SettingsError> {
         let (url, allowed) = without_own(url);
         let mut config: Config = url.parse().map_err(|error| {
             // The parser names the part that it cannot read, but not its value.
             let why = text(&error);
             SettingsError(format!(
-                "the URL of the database of {what}: {why}; it has to be like postgres://user:password@host:5432/name"
+                "the URL of the database of {contents}: {why}; expected a URL like \
+                 postgres://user:password@host:5432/name"
             ))
         })?;
         if config.get_hosts().is_empty() {
-            return Err(SettingsError(format!("the URL of the database of {what} names no host")));
+            return Err(SettingsError(format!("the URL of the database of {contents} names no host")));
         }
         let is_unix = |host: &Host| matches!(host, Host::Unix(_));
         let sockets = config.get_hosts().iter().filter(|host| is_unix(host)).count();
         if sockets != 0 && sockets != config.get_hosts().len() {
             return Err(SettingsError(format!(
-                "the URL of the database of {what} names both hosts and Unix sockets: name the ones or the others"
+                "the URL of the database of {contents} names both hosts and Unix sockets: name only one kind"
             )));
         }
         let is_secure = allowed.verify_full || config.get_ssl_mode() == SslMode::Require;
         if is_secure && sockets != 0 {
             return Err(SettingsError(format!(
-                "the URL of the database of {what} wants TLS on a Unix socket, which has none; leave sslmode out"
+                "the URL of the database of {contents} requires TLS on a Unix socket, which has none; omit sslmode"
             )));
         }
         let way = if is_secure {

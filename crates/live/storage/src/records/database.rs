@@ -65,7 +65,8 @@ pub struct RecordDatabase {
 impl RecordDatabase {
     /// Checks the URL without a connection.
     ///
-    /// # Errors If the URL is invalid.
+    /// # Errors
+    /// If the URL is invalid.
     pub fn check(url: &str, authorities: Option<&Path>) -> Result<(), SettingsError> {
         place(url, authorities).map(drop)
     }
@@ -73,11 +74,12 @@ impl RecordDatabase {
     /// Starts to write to the database at this URL, with a spool in this directory, which is created. With TLS, the
     /// authorities in the file `authorities` are trusted, or those of the system.
     ///
-    /// # Errors If the URL is invalid, or the directory cannot be used.
+    /// # Errors
+    /// If the URL is invalid, or the directory cannot be used.
     pub fn start(url: &str, authorities: Option<&Path>, directory: &Path) -> Result<Self, SettingsError> {
         let place = place(url, authorities)?;
-        let told = |error: io::Error| SettingsError(format!("the spool {}: {error}", directory.display()));
-        let spool = SpoolFile::create(directory).map_err(told)?;
+        let failed = |error: io::Error| SettingsError(format!("the spool {}: {error}", directory.display()));
+        let spool = SpoolFile::create(directory).map_err(failed)?;
         let own = Arc::new(Mutex::new(spool.path().to_owned()));
         let refused = Arc::default();
         let feeder = Feeder {
@@ -92,7 +94,8 @@ impl RecordDatabase {
 
     /// Adds whole lines to the spool; written lines are removed from `lines`.
     ///
-    /// # Errors If the system fails; the lines left in `lines` must be added again.
+    /// # Errors
+    /// If the system fails; the lines left in `lines` must be added again.
     pub fn add(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
         let before = self.spool.path().to_owned();
         self.spool.add(lines)?;
@@ -161,7 +164,7 @@ impl Server for Feeder {
         if missing.get(0) {
             session
                 .run(session.client.batch_execute(TABLE))
-                .map_err(|failure| format!("{failure}; have somebody who may make tables run: {TABLE}"))?;
+                .map_err(|failure| format!("{failure}; let a user who may create tables run: {TABLE}"))?;
         }
         self.feed(&session)?;
         Ok(session)
@@ -183,25 +186,25 @@ impl Feeder {
     /// Writes all records in the spool to the database.
     fn feed(&self, session: &Session) -> Result<(), String> {
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = |error| format!("the spool: {error}");
+        let failed = |error| format!("the spool: {error}");
         loop {
             let own = self.own.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let mut reader = readers.choose(&self.directory, &own).map_err(told)?;
+            let mut reader = readers.choose(&self.directory, &own).map_err(failed)?;
             // Checked before reading: lines added later were added while it was the own file.
             let is_own = reader.is_own && own == reader.path();
-            let lines = reader.lines().map_err(told)?;
+            let lines = reader.lines().map_err(failed)?;
             if lines.is_empty() && is_own {
                 // Files left by other processes meanwhile.
                 let left = oldest_left(&self.directory, &own);
                 readers.own_reader = Some(reader);
-                readers.reader = left.map_err(told)?;
+                readers.reader = left.map_err(failed)?;
                 if readers.reader.is_none() {
                     return Ok(());
                 }
                 continue;
             }
             if lines.is_empty() {
-                reader.remove().map_err(told)?;
+                reader.remove().map_err(failed)?;
                 continue;
             }
             let all: Vec<&[u8]> = lines.split_inclusive(|&b| b == b'\n').collect();

@@ -29,14 +29,16 @@ pub struct RecordFile {
 impl RecordFile {
     /// Opens or creates the file. It is rotated before it exceeds `largest` bytes; `kept` older files are kept.
     ///
-    /// # Errors If the system fails.
+    /// # Errors
+    /// If the system fails.
     pub fn open(path: &Path, (largest, kept): (u64, u32)) -> io::Result<Self> {
         Ok(Self { path: path.to_owned(), lines: open(path)?, largest, kept, is_locked_out: false })
     }
 
     /// Adds whole lines; written lines are removed from `lines`.
     ///
-    /// # Errors If the system fails, or another process keeps the file locked; the lines left in `lines` must be added
+    /// # Errors
+    /// If the system fails, or another process keeps the file locked; the lines left in `lines` must be added
     /// again.
     pub fn add(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
         let locked = self.lock();
@@ -79,7 +81,8 @@ impl RecordFile {
             self.lines = self::open(&self.path)?;
         }
         let path = self.path.display();
-        let why = format!("another process keeps {path} locked; is one of this program stopped or hung?");
+        let why =
+            format!("another process keeps {path} locked; is a process of this program stopped or hung?");
         Err(io::Error::new(io::ErrorKind::WouldBlock, why))
     }
 
@@ -124,7 +127,8 @@ impl RecordFile {
 }
 
 fn open(path: &Path) -> io::Result<Lines> {
-    // The file contains parties of calls, so only the owner may read it. An existing file keeps its mode.
+    // The file contains the numbers of callers and callees, so only the owner may read it. An existing file keeps its
+    // mode.
     Lines::new(OpenOptions::new().create(true).append(true).read(true).mode(0o600).open(path)?)
 }
 
@@ -141,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_rotated_and_the_oldest_goes() {
+    fn files_are_rotated_and_the_oldest_is_deleted() {
         let directory = crate::records::scratch("records");
         let path = directory.join("calls.jsonl");
         let mut file = RecordFile::open(&path, (20, 2)).expect("open");
@@ -155,7 +159,7 @@ mod tests {
         assert!(!file.numbered(3).exists());
         for path in [&path, &file.numbered(1)] {
             let mode = fs::metadata(path).expect("there").mode();
-            assert_eq!(mode & 0o777, 0o600, "who calls whom is the owner's to know");
+            assert_eq!(mode & 0o777, 0o600, "only the owner may read who called whom");
         }
         // Another program moves the file.
         fs::rename(&path, directory.join("moved")).expect("moved");
@@ -164,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_cut_off_spoils_no_other() {
+    fn an_incomplete_line_damages_no_other() {
         let directory = crate::records::scratch("records-torn");
         let path = directory.join("calls.jsonl");
         fs::write(&path, "whole\nhal").expect("written");
@@ -175,7 +179,7 @@ mod tests {
 
     /// Another process has no room, or is killed, while this one has the file open.
     #[test]
-    fn a_line_that_another_process_cut_off_spoils_no_other() {
+    fn an_incomplete_line_of_another_process_damages_no_other() {
         let directory = crate::records::scratch("records-other");
         let path = directory.join("calls.jsonl");
         let mut file = RecordFile::open(&path, (1000, 2)).expect("open");
@@ -188,14 +192,14 @@ mod tests {
 
     /// Records wait meanwhile, and no thread waits for long.
     #[test]
-    fn a_process_that_stands_still_stops_no_other() {
+    fn a_stopped_process_blocks_no_other() {
         let directory = crate::records::scratch("records-locked");
         let path = directory.join("calls.jsonl");
         let mut file = RecordFile::open(&path, (1000, 2)).expect("open");
         let other = OpenOptions::new().append(true).open(&path).expect("open");
         other.lock().expect("locked");
         let mut lines = b"line\n".to_vec();
-        let refused = file.add(&mut lines).expect_err("it is locked");
+        let refused = file.add(&mut lines).expect_err("the file is locked");
         assert!(
             refused.kind() == io::ErrorKind::WouldBlock && refused.to_string().contains("calls.jsonl locked")
         );
@@ -224,10 +228,10 @@ mod tests {
 
     /// Lines for which there was no room are written later, once.
     #[test]
-    fn a_full_disk_doubles_nothing() {
+    fn a_full_disk_duplicates_no_line() {
         let path = Path::new("/dev/full");
         let mut lines = b"one\ntwo\n".to_vec();
-        let full = OpenOptions::new().append(true).open(path).expect("there is such a device");
+        let full = OpenOptions::new().append(true).open(path).expect("/dev/full exists");
         let mut torn = Lines { file: full, size: 0, is_torn: false };
         assert!(torn.add(&mut lines).is_err());
         assert_eq!(lines, b"one\ntwo\n");

@@ -30,7 +30,8 @@ impl Lines {
 
     /// Adds lines, in one write as long as the disk has room. Written lines are removed from `lines`.
     ///
-    /// # Errors If the system fails; the lines left in `lines` must be added again.
+    /// # Errors
+    /// If the system fails; the lines left in `lines` must be added again.
     fn add(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
         if self.is_torn {
             self.write(b"\n").1?;

@@ -49,14 +49,14 @@ fn create(directory: &Path, first: u64) -> io::Result<(PathBuf, Lines, u64)> {
     for serial in first.. {
         let path = directory.join(format!("{:010}-{serial:06}.{EXTENSION}", std::process::id()));
         // With this name, no process takes it for an abandoned file before it is locked.
-        let begun = path.with_extension("new");
+        let unfinished = path.with_extension("new");
         if path.exists() {
             continue;
         }
-        match OpenOptions::new().create_new(true).append(true).mode(0o600).open(&begun) {
+        match OpenOptions::new().create_new(true).append(true).mode(0o600).open(&unfinished) {
             Ok(file) => {
                 file.lock()?;
-                fs::rename(&begun, &path)?;
+                fs::rename(&unfinished, &path)?;
                 return Ok((path, Lines::new(file)?, serial));
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -136,13 +136,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_process_has_left_is_read_and_what_another_writes_is_not() {
+    fn abandoned_files_are_read_and_files_in_use_are_not() {
         let directory = crate::records::scratch("spool");
         let mut one = SpoolFile::create(&directory).expect("a file");
         let mut other = SpoolFile::create(&directory).expect("a file");
         one.add(&mut b"a\nb\n".to_vec()).expect("written");
         other.add(&mut b"c\n".to_vec()).expect("written");
-        assert!(oldest_left(&directory, other.path()).expect("read").is_none(), "both are written");
+        assert!(oldest_left(&directory, other.path()).expect("read").is_none(), "both files are in use");
         let mut reader = own(other.path()).expect("open");
         assert_eq!(reader.lines().expect("read"), b"c\n");
         reader.taken(2);
@@ -152,7 +152,10 @@ mod tests {
         one.lines.write(b"tor").1.expect("written");
         drop(one);
         let mut left = oldest_left(&directory, other.path()).expect("read").expect("left");
-        assert!(oldest_left(&directory, other.path()).expect("read").is_none(), "somebody has it");
+        assert!(
+            oldest_left(&directory, other.path()).expect("read").is_none(),
+            "another process has the file"
+        );
         assert_eq!(left.lines().expect("read"), b"a\nb\n");
         left.taken(4);
         assert_eq!(left.lines().expect("read"), b"tor");

@@ -5,7 +5,7 @@ use super::{OnReply, RedisSettings};
 use crate::remote::{Served, Server, SettingsError};
 use ::redis::{ConnectionInfo, IntoConnectionInfo, Pipeline, RedisError, RedisResult, Value, cmd, pipe};
 use core::time::Duration;
-use location::{Aor, Ask, BindingsRecord, Replaced, Reply, StoreError};
+use location::{Aor, BindingsRecord, Replaced, StoreError, StoreReply, StoreRequest};
 use rustls::ClientConfig;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,16 +35,16 @@ return 1";
 
 /// A request in progress; answered with an error if it is dropped, for example by a panic of the thread.
 pub(crate) struct Job {
-    ask: Ask,
+    ask: StoreRequest,
     reply: Option<OnReply>,
 }
 
 impl Job {
-    pub(super) fn new(ask: Ask, reply: OnReply) -> Self {
+    pub(super) fn new(ask: StoreRequest, reply: OnReply) -> Self {
         Self { ask, reply: Some(reply) }
     }
 
-    fn answer(mut self, reply: Reply) {
+    fn answer(mut self, reply: StoreReply) {
         if let Some(callback) = self.reply.take() {
             callback(reply);
         }
@@ -75,12 +75,12 @@ impl Link {
         let (url, is_secure) = without_tls(&settings.url);
         let info = url.as_str().into_connection_info().map_err(|error| {
             SettingsError(format!(
-                "the URL of the Redis server: {error}; it has to be like redis://user:password@host:6379/0"
+                "the URL of the Redis server: {error}; expected a URL like redis://user:password@host:6379/0"
             ))
         })?;
         if settings.timeout.is_zero() {
             return Err(SettingsError(
-                "the timeout of the Redis server is 0; give it some hundred ms".into(),
+                "the timeout of the Redis server is 0; set it to some hundred ms".into(),
             ));
         }
         let (authorities, timeout) = (settings.authorities.clone(), settings.timeout);
@@ -103,12 +103,12 @@ impl Link {
         [PREFIX, aor.key()].concat()
     }
 
-    fn add(ask: &Ask, pipeline: &mut Pipeline) {
+    fn add(ask: &StoreRequest, pipeline: &mut Pipeline) {
         match ask {
-            Ask::Read(aor) => {
+            StoreRequest::Read(aor) => {
                 pipeline.cmd("GET").arg(Self::key(aor));
             }
-            Ask::Replace { aor, expected, new } => {
+            StoreRequest::Replace { aor, expected, new } => {
                 let bytes = |record: &Option<BindingsRecord>| {
                     record.as_ref().map(|record| record.as_bytes().to_vec()).unwrap_or_default()
                 };
@@ -147,12 +147,12 @@ impl Link {
 
     fn read(&self, aor: &Aor, result: RedisResult<Value>) -> Result<Option<BindingsRecord>, StoreError> {
         let corrupt =
-            |what: &str| Err(StoreError::Corrupt(format!("key {}: {what}", Self::key(aor).escape_ascii())));
+            |fault: &str| Err(StoreError::Corrupt(format!("key {}: {fault}", Self::key(aor).escape_ascii())));
         match result {
             Ok(Value::Nil) => Ok(None),
             Ok(Value::BulkString(bytes)) => match BindingsRecord::from_bytes(&bytes) {
                 Some(record) => Ok(Some(record)),
-                None => corrupt("a string that is no record of bindings"),
+                None => corrupt("a string that is not a record of bindings"),
             },
             Ok(other) => corrupt(&format!("the server answers {other:?}")),
             Err(error) => Err(self.failure(aor, &error)),
@@ -169,10 +169,10 @@ impl Link {
     }
 
     /// Reply to a request.
-    fn reply(&self, ask: &Ask, result: RedisResult<Value>) -> Reply {
+    fn reply(&self, ask: &StoreRequest, result: RedisResult<Value>) -> StoreReply {
         match ask {
-            Ask::Read(aor) => Reply::Read(self.read(aor, result)),
-            Ask::Replace { aor, .. } => Reply::Replaced(self.replaced(aor, result)),
+            StoreRequest::Read(aor) => StoreReply::Read(self.read(aor, result)),
+            StoreRequest::Replace { aor, .. } => StoreReply::Replaced(self.replaced(aor, result)),
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::remote::{Remote, SettingsError, StoreStatus};
 use base::UnixTime;
 use core::time::Duration;
 use link::{Job, Link};
-use location::{Aor, Ask, BindingsRecord, Replaced, Reply, Store, StoreError};
+use location::{Aor, BindingsRecord, Replaced, Store, StoreError, StoreReply, StoreRequest};
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
 
@@ -19,21 +19,24 @@ const QUEUE_MAX: usize = 8 * 1024;
 pub struct RedisSettings {
     /// `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, `rediss://...` with TLS, or `redis+unix:///PATH[?db=DATABASE&user=..&pass=..]`.
     pub url: String,
-    /// File of authorities for a server with TLS; `None`: those of the system.
+    /// File of certificate authorities for a server with TLS; `None`: the authorities of the system.
     pub authorities: Option<PathBuf>,
-    /// Longest wait for a connection, in the queue, and for an answer: twice as long in all, at worst.
+    /// Longest wait for a connection, longest wait in the queue, and longest wait for an answer. A request waits for at
+    /// most twice this time in all.
     pub timeout: Duration,
 }
 
 impl RedisSettings {
-    /// The server at this URL, with half a second, after which SIP clients retransmit a request over UDP.
+    /// Returns the settings for the server at this URL, with a timeout of half a second: after this time SIP clients
+    /// retransmit a request over UDP.
     pub fn new(url: &str) -> Self {
         Self { url: url.to_owned(), authorities: None, timeout: Duration::from_millis(500) }
     }
 
     /// Checks the settings without a connection.
     ///
-    /// # Errors If a setting is invalid.
+    /// # Errors
+    /// If a setting is invalid.
     pub fn check(&self) -> Result<(), SettingsError> {
         Link::new(self).map(drop)
     }
@@ -48,22 +51,22 @@ impl core::fmt::Debug for RedisSettings {
 
 /// Callback for a reply. It is called on the store's own thread, or by [`Redis::submit`] itself, so it must neither
 /// wait nor panic.
-pub type OnReply = Box<dyn FnOnce(Reply) + Send>;
+pub type OnReply = Box<dyn FnOnce(StoreReply) + Send>;
 
 /// Handle to the store; all clones share one connection. The connection ends after the last clone is dropped and
 /// the waiting requests are answered.
 ///
-/// Each record is the string of one key, and each request one round trip: reads use `GET`, replacements a script that
-/// compares and sets. Nothing is cached here, so a proxy sees at once the records of another one. Requests are sent in
-/// order, many at once.
+/// Each record is the string of one key, and each request takes one round trip. A read uses `GET`; a replacement uses a
+/// script that compares and sets. Nothing is cached here, so a proxy at once sees records that another proxy wrote.
+/// Requests are sent in order, many at once.
 ///
 /// While the server is unreachable, each request is answered at once with [`StoreError::Unavailable`]. A request that
 /// was in progress waits for at most twice [`RedisSettings::timeout`]. The result of such a replacement is unknown. It
 /// is not repeated, since a replacement that had succeeded would then conflict with itself. The connection is retried
-/// until it succeeds.
+/// until it succeeds, or the last clone is dropped.
 ///
-/// An acknowledged record is as durable as the server keeps it (`appendfsync`), and as its replicas have it after a
-/// failover: `docs/registrar.md`.
+/// The durability of an acknowledged record depends on the server (`appendfsync`), and after a failover on its
+/// replicas: see `docs/registrar.md`.
 #[derive(Clone)]
 pub struct Redis {
     remote: Remote<Link>,
@@ -77,7 +80,7 @@ impl Redis {
     }
 
     /// Sends a request, and calls `reply` with the answer; at once if the server is unreachable or the queue is full.
-    pub fn submit(&self, ask: Ask, reply: OnReply) {
+    pub fn submit(&self, ask: StoreRequest, reply: OnReply) {
         self.remote.submit(Job::new(ask, reply));
     }
 
@@ -86,7 +89,7 @@ impl Redis {
         self.remote.status()
     }
 
-    fn wait(&self, ask: Ask) -> Reply {
+    fn wait(&self, ask: StoreRequest) -> StoreReply {
         let (sender, reply) = channel();
         let unavailable = ask.failed(StoreError::Unavailable("no answer was given".to_owned()));
         self.submit(ask, Box::new(move |reply| drop(sender.send(reply))));
@@ -97,9 +100,9 @@ impl Redis {
 /// Blocking access, for threads that may wait.
 impl Store for Redis {
     fn read(&mut self, aor: &Aor) -> Result<Option<BindingsRecord>, StoreError> {
-        match self.wait(Ask::Read(aor.clone())) {
-            Reply::Read(result) => result,
-            Reply::Replaced(_) => unreachable!("each ask has a reply of its kind"),
+        match self.wait(StoreRequest::Read(aor.clone())) {
+            StoreReply::Read(result) => result,
+            StoreReply::Replaced(_) => unreachable!("each request has a reply of its kind"),
         }
     }
 
@@ -111,9 +114,9 @@ impl Store for Redis {
         new: Option<&BindingsRecord>,
     ) -> Result<Replaced, StoreError> {
         let (expected, new) = (expected.cloned(), new.cloned());
-        match self.wait(Ask::Replace { aor: aor.clone(), expected, new }) {
-            Reply::Replaced(result) => result,
-            Reply::Read(_) => unreachable!("each ask has a reply of its kind"),
+        match self.wait(StoreRequest::Replace { aor: aor.clone(), expected, new }) {
+            StoreReply::Replaced(result) => result,
+            StoreReply::Read(_) => unreachable!("each request has a reply of its kind"),
         }
     }
 }

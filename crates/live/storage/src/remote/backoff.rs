@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rests_double_up_to_a_bound() {
+    fn pauses_double_up_to_a_limit() {
         let mut backoff = Backoff::default();
         let mut millis = || -> Vec<_> { (0..8).map(|_| backoff.next().as_millis()).collect() };
         assert_eq!(millis(), [50, 100, 200, 400, 800, 1600, 2000, 2000]);

@@ -7,8 +7,8 @@
 //!   job waits for a dead server longer than its time-out.
 //! - Each thread has one connection. After a failure it pauses, longer each time ([`Backoff`]), and tries again until
 //!   the last handle is dropped.
-//! - An unused connection is checked each second, so that the status is right without traffic, and the first job after
-//!   a restart of the server does not find a dead connection.
+//! - An unused connection is checked each second. So the status is right without traffic, and the first job after a
+//!   restart of the server finds no dead connection.
 
 mod backoff;
 mod shared;
@@ -156,7 +156,8 @@ impl<S: Server> Thread<S> {
                     served.lost.map_or(Ok(()), Err)?;
                 }
                 Next::Refuse(jobs) => {
-                    let why = format!("it is too slow: waited {:?} to be asked", server.patience());
+                    let why =
+                        format!("it is too slow: a request waited {:?} in the queue", server.patience());
                     self.shared.refuse(jobs, &why);
                     // No request was sent, so the state of the connection is unknown.
                     continue;

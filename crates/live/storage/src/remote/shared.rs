@@ -118,7 +118,7 @@ impl<S: Server> Shared<S> {
         } else if let Some(why) = &state.down {
             why.clone()
         } else if state.jobs.len() >= self.queue_max {
-            format!("{} questions wait for it already", state.jobs.len())
+            format!("{} requests wait for it already", state.jobs.len())
         } else {
             state.jobs.push_back((Instant::now(), job));
             self.work.notify_one();

@@ -30,7 +30,7 @@ impl Switches {
 
     fn stands(&self) -> Result<(), String> {
         self.hang();
-        if self.is_gone.load(SeqCst) { Err("it is gone".to_owned()) } else { Ok(()) }
+        if self.is_gone.load(SeqCst) { Err("the server is gone".to_owned()) } else { Ok(()) }
     }
 }
 
@@ -58,7 +58,7 @@ impl Server for Switches {
         let lost = self.stands().err();
         let failed = if lost.is_some() { jobs.len() as u64 } else { 0 };
         for job in jobs {
-            assert_ne!(job.number, 666, "a panic that the test wants");
+            assert_ne!(job.number, 666, "a panic that the test causes");
             drop(job.sender.send(lost.clone().map_or(Ok(job.number), Err)));
         }
         Served { failed, lost }
@@ -84,45 +84,48 @@ fn answer(answer: &Receiver<Answer>) -> Answer {
     answer.recv_timeout(Duration::from_secs(30)).expect("an answer")
 }
 
-fn until(what: &str, mut is: impl FnMut() -> bool) {
+fn until(condition: &str, mut is: impl FnMut() -> bool) {
     for _ in 0..3000 {
         if is() {
             return;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("waited in vain: {what}");
+    panic!("timed out: {condition}");
 }
 
 #[test]
-fn what_is_asked_before_the_first_connection_waits_for_it() {
+fn jobs_before_the_first_connection_wait_for_it() {
     let switches = Switches::default();
     switches.hangs.store(true, SeqCst);
     let remote = Remote::start(switches.clone(), 1, 3).expect("a thread");
     let answers = [1, 2, 3].map(|number| ask(&remote, number));
     assert_eq!(remote.status().waiting, 3);
     let refused = answer(&ask(&remote, 4)).expect_err("the queue is full");
-    assert!(refused.contains("3 questions wait"), "{refused}");
+    assert!(refused.contains("3 requests wait"), "{refused}");
     switches.hangs.store(false, SeqCst);
     assert_eq!(answers.map(|it| answer(&it)), [Ok(1), Ok(2), Ok(3)]);
     assert!(remote.status().is_up());
 }
 
 #[test]
-fn without_a_server_all_is_refused_and_with_one_it_is_good_again() {
+fn jobs_are_refused_without_a_server_and_served_after_its_return() {
     for threads in [1, 3] {
         let (remote, switches) = start(threads);
         until("all are connected", || remote.status().connections == threads);
         assert_eq!(answer(&ask(&remote, 1)), Ok(1));
         switches.is_gone.store(true, SeqCst);
-        until("nobody is connected", || {
+        until("no thread is connected", || {
             drop(answer(&ask(&remote, 2)));
             !remote.status().is_up()
         });
         // No thread handles it: the answer is there when the call returns.
-        assert_eq!(ask(&remote, 3).try_recv(), Ok(Err("it is gone".to_owned())));
+        assert_eq!(ask(&remote, 3).try_recv(), Ok(Err("the server is gone".to_owned())));
         let status = remote.status();
-        assert_eq!((status.lost_total, status.last_error.as_deref()), (threads as u64, Some("it is gone")));
+        assert_eq!(
+            (status.lost_total, status.last_error.as_deref()),
+            (threads as u64, Some("the server is gone"))
+        );
         assert!(status.failed_total >= 2, "{status:?}");
         switches.is_gone.store(false, SeqCst);
         until("all are connected", || remote.status().connections == threads);
@@ -131,15 +134,15 @@ fn without_a_server_all_is_refused_and_with_one_it_is_good_again() {
 }
 
 #[test]
-fn a_server_that_goes_while_nobody_asks_is_noticed() {
+fn the_loss_of_an_idle_server_is_noticed() {
     let (remote, switches) = start(1);
-    until("it is connected", || remote.status().is_up());
+    until("the server is connected", || remote.status().is_up());
     switches.is_gone.store(true, SeqCst);
-    until("it is noticed", || !remote.status().is_up());
+    until("the loss is noticed", || !remote.status().is_up());
     assert_eq!(remote.status().failed_total, 0);
     // However often the connection is tried meanwhile: from 50 ms on, and twice as long each time.
     let mut gone = remote.status().unchanged;
-    until("it has been gone for a while", || {
+    until("the server has been gone for a while", || {
         let before = core::mem::replace(&mut gone, remote.status().unchanged);
         assert!(gone >= before, "{gone:?} after {before:?}");
         gone > Duration::from_millis(300)
@@ -147,25 +150,25 @@ fn a_server_that_goes_while_nobody_asks_is_noticed() {
 }
 
 #[test]
-fn what_waits_for_a_server_that_hangs_is_refused_once_that_is_known() {
+fn jobs_of_a_hung_server_are_refused_once_it_is_known() {
     let (remote, switches) = start(1);
-    until("it is connected", || remote.status().is_up());
+    until("the server is connected", || remote.status().is_up());
     switches.hangs.store(true, SeqCst);
     let answers = [1, 2, 3].map(|number| ask(&remote, number));
     switches.is_gone.store(true, SeqCst);
     switches.hangs.store(false, SeqCst);
     for it in &answers {
-        assert_eq!(answer(it), Err("it is gone".to_owned()));
+        assert_eq!(answer(it), Err("the server is gone".to_owned()));
     }
 }
 
 /// A server that answers too slowly makes no job wait for the whole queue.
 #[test]
-fn what_has_waited_too_long_is_not_asked_any_more() {
+fn jobs_that_waited_too_long_are_refused() {
     let (remote, switches) = start(1);
-    until("it is connected", || remote.status().is_up());
+    until("the server is connected", || remote.status().is_up());
     switches.is_impatient.store(true, SeqCst);
-    let refused = answer(&ask(&remote, 1)).expect_err("no time is too short to be late");
+    let refused = answer(&ask(&remote, 1)).expect_err("the job has waited too long");
     assert!(refused.contains("it is too slow"), "{refused}");
     assert_eq!((remote.status().failed_total, remote.status().lost_total), (1, 0));
     switches.is_impatient.store(false, SeqCst);
@@ -173,7 +176,7 @@ fn what_has_waited_too_long_is_not_asked_any_more() {
 }
 
 #[test]
-fn the_last_handle_ends_the_threads_when_all_is_answered() {
+fn threads_end_with_the_last_handle_after_all_answers() {
     let (remote, switches) = start(2);
     switches.hangs.store(true, SeqCst);
     let other = remote.clone();
@@ -187,7 +190,7 @@ fn the_last_handle_ends_the_threads_when_all_is_answered() {
     // Pausing threads end, too.
     let (remote, switches) = start(2);
     switches.is_gone.store(true, SeqCst);
-    until("it is gone", || remote.status().last_error.is_some());
+    until("the server is gone", || remote.status().last_error.is_some());
     let shared = Arc::downgrade(&remote.shared);
     drop(remote);
     until("the threads have ended", || shared.strong_count() == 0);
@@ -195,10 +198,10 @@ fn the_last_handle_ends_the_threads_when_all_is_answered() {
 
 /// A callback must not panic; if one does, no job waits for ever.
 #[test]
-fn a_thread_that_panics_leaves_no_question_behind() {
+fn a_thread_that_panics_leaves_no_job_unanswered() {
     let (remote, _) = start(1);
     let lost = ask(&remote, 666);
-    assert!(lost.recv_timeout(Duration::from_secs(30)).is_err(), "dropped: a job answers that itself");
+    assert!(lost.recv_timeout(Duration::from_secs(30)).is_err(), "the job is dropped without an answer");
     until("the thread is gone", || answer(&ask(&remote, 1)) == Err("its threads have ended".to_owned()));
     assert!(!remote.status().is_up());
 }

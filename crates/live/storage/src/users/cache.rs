@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_good_for_their_time() {
+    fn answers_are_valid_for_their_lifetime() {
         let mut cache = Cache::new(LIFETIMES);
         assert_eq!(cache.fresh(at(0), &"alice"), None);
         cache.insert(at(0), "alice", Known(1));
@@ -144,14 +144,10 @@ mod tests {
         assert_eq!(cache.fresh(at(9), &"nobody"), Some(Absent));
         assert_eq!(cache.fresh(at(10), &"nobody"), None);
         assert_eq!(cache.fresh(at(59), &"alice"), Some(Known(1)));
-        assert_eq!(cache.fresh(at(60), &"alice"), None, "a look-up does not make it younger");
+        assert_eq!(cache.fresh(at(60), &"alice"), None, "a look-up does not extend the lifetime");
         assert_eq!(cache.stale(at(159), &"alice"), Some(1));
         assert_eq!(cache.stale(at(160), &"alice"), None);
-        assert_eq!(
-            cache.stale(at(10), &"nobody"),
-            None,
-            "that nobody has a name is never taken from a stale answer"
-        );
+        assert_eq!(cache.stale(at(10), &"nobody"), None, "a stale answer never says that a user is unknown");
         cache.insert(at(60), "alice", Absent);
         assert_eq!(
             (cache.fresh(at(61), &"alice"), cache.stale(at(61), &"alice")),
@@ -165,13 +161,13 @@ mod tests {
     }
 
     #[test]
-    fn it_is_bounded_and_keeps_what_is_used() {
+    fn the_cache_is_bounded_and_keeps_used_entries() {
         let mut cache = Cache::new(LIFETIMES);
         cache.insert(at(0), 0, Known(0));
         for n in 1..1000 {
             cache.insert(at(0), n, Known(n));
             cache.insert(at(0), 1000 + n, Absent);
-            assert_eq!(cache.fresh(at(1), &0), Some(Known(0)), "used all the time");
+            assert_eq!(cache.fresh(at(1), &0), Some(Known(0)), "a frequently used entry stays");
             let sizes = [
                 cache.known.young.len() + cache.known.old.len(),
                 cache.absent.young.len() + cache.absent.old.len(),
@@ -182,6 +178,6 @@ mod tests {
         assert_eq!(cache.fresh(at(1), &999), Some(Known(999)));
         let mut none = Cache::new(Lifetimes { entries: 0, ..LIFETIMES });
         none.insert(at(0), 1, Known(1));
-        assert_eq!(none.fresh(at(0), &1), None, "no entries, no cache");
+        assert_eq!(none.fresh(at(0), &1), None, "without entries nothing is cached");
     }
 }

@@ -5,7 +5,7 @@ use digest_auth::{Algorithm, Needs, Secret, SecretHash};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Users of a file, which is read as a whole, and again when the process is told to reload.
+/// Users of a file, which is read as a whole, and again when the process reloads its configuration.
 ///
 /// ```text
 /// # user:realm:algorithm:H(user:realm:password)
@@ -65,7 +65,7 @@ impl UserFile {
         }
         let hash = SecretHash::from_hex(algorithm, digits).ok_or_else(|| {
             let (name, length) = (algorithm.name(), 2 * algorithm.bytes());
-            format!("a hash of {name} has {length} hexadecimal digits; what stands there has not")
+            format!("a hash of {name} has {length} hexadecimal digits; the hash in this line does not")
         })?;
         let kept = self.users.entry(Name { user: user.into(), realm: realm.into() }).or_default();
         if let Some(same) = kept.iter().find(|kept| kept.hash.algorithm() == algorithm) {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn users_are_found_to_the_letter() {
+    fn user_names_are_compared_exactly() {
         let mut text = "# users\r\n\n".to_owned();
         for algorithm in Algorithm::ALL {
             text += &line("alice", "example.com", algorithm);
@@ -204,7 +204,11 @@ mod tests {
             let hash = Algorithm::Md5.hash(&[user.as_bytes(), realm.as_bytes(), b"secret"]).hex();
             let expected = Some((Algorithm::Md5, hash));
             assert_eq!(found(&file, user, realm, Algorithm::Md5), expected);
-            assert_eq!(found(&file, user, realm, Algorithm::Sha256), expected, "better than none");
+            assert_eq!(
+                found(&file, user, realm, Algorithm::Sha256),
+                expected,
+                "a hash of another algorithm is returned"
+            );
         }
         for (user, realm) in [("Alice", "example.com"), ("alice", "Example.com"), ("bob", "example.com")] {
             assert!(found(&file, user, realm, Algorithm::Md5).is_none(), "{user} of {realm}");
@@ -214,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_every_user_has_may_be_offered() {
+    fn algorithms_of_all_users_may_be_offered() {
         let text = Algorithm::ALL.map(|algorithm| line("alice", "a", algorithm)).concat()
             + &line("bob", "a", Algorithm::Sha256)
             + &line("bob", "a", Algorithm::Md5);
@@ -223,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line() {
+    fn faults_are_reported_with_their_line() {
         let good = line("alice", "example.com", Algorithm::Sha256);
         let short = good.replace(":SHA-256:", ":MD5:");
         let cases = [

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_secret_is_of_the_name_that_the_client_sent() {
+    fn the_secret_belongs_to_the_name_that_the_client_sent() {
         let row = |password: &str, ha1: &str, ha1b: &str| {
             let column = |text: &str| Some(text.into());
             Row { password: column(password), ha1: column(ha1), ha1b: column(ha1b) }
@@ -105,7 +105,11 @@ mod tests {
         let hashed = row("", &short, &long);
         assert_eq!(shown(&hashed, "alice"), format!("MD5 {short}"));
         assert_eq!(shown(&hashed, "alice@a.example"), format!("SHA-256 {long}"));
-        assert_eq!(shown(&row("secret", &short, &long), "alice"), "secret", "it serves every algorithm");
+        assert_eq!(
+            shown(&row("secret", &short, &long), "alice"),
+            "secret",
+            "a password serves every algorithm"
+        );
         for empty in [row("", "", ""), row("", "123", ""), Row { password: None, ha1: None, ha1b: None }] {
             assert_eq!(shown(&empty, "alice"), "none");
         }

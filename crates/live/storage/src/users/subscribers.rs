@@ -53,7 +53,8 @@ impl SubscriberSettings {
 
     /// Checks the settings without a connection.
     ///
-    /// # Errors If a setting is invalid.
+    /// # Errors
+    /// If a setting is invalid.
     pub fn check(&self) -> Result<(), SettingsError> {
         Database::new(self).map(drop)
     }
@@ -72,7 +73,7 @@ pub struct LookUpError(String);
 
 impl fmt::Display for LookUpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the database of users cannot be asked: {}", self.0)
+        write!(f, "the database of users cannot be queried: {}", self.0)
     }
 }
 

@@ -49,7 +49,8 @@ impl Streams {
                 Err(error) => {
                     tracing::warn!(
                         %error,
-                        "no connection can be accepted; those that are there go on. Raise `LimitNOFILE` of the service, or \
+                        "no connection can be accepted; open connections continue. Raise `LimitNOFILE` of the \
+                         service, or \
                          lower [connections] most"
                     );
                     self.paused_until = Some(now + PAUSE);

@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::sync::Arc;
 
 /// A message of which all bytes but the last have arrived.
-fn begun(length: usize) -> Vec<u8> {
+fn incomplete(length: usize) -> Vec<u8> {
     let head = format!("BYE sip:b@x SIP/2.0\r\nCall-ID: c\r\nContent-Length: {length}\r\n\r\n");
     [head.as_bytes(), &vec![b'x'; length - head.len()]].concat()
 }
@@ -24,7 +24,7 @@ fn deny(bed: &mut Bed, network: &str, nodes: &[IpAddr]) {
 }
 
 #[test]
-fn the_access_list_is_asked_before_tls_begins() {
+fn the_access_list_is_checked_before_tls() {
     for transport in [Transport::Tcp, Transport::Tls, Transport::Wss] {
         let mut bed = Bed::new(&[transport]);
         deny(&mut bed, "127.0.0.0/8", &[]);
@@ -34,12 +34,16 @@ fn the_access_list_is_asked_before_tls_begins() {
         deny(&mut bed, "127.0.0.0/8", &[Ipv4Addr::LOCALHOST.into()]);
         let _member = bed.connect(0);
         bed.turn();
-        assert_eq!((bed.streams.list().len(), bed.closed(CloseReason::Denied)), (1, 1), "a node may connect");
+        assert_eq!(
+            (bed.streams.list().len(), bed.closed(CloseReason::Denied)),
+            (1, 1),
+            "a node is exempt from the access list"
+        );
     }
 }
 
 #[test]
-fn behind_a_load_balancer_the_list_is_asked_for_the_client() {
+fn behind_a_load_balancer_the_list_is_checked_for_the_client() {
     for (header, is_denied) in [
         ("PROXY TCP4 192.0.2.7 192.0.2.1 40000 5060\r\n", true),
         ("PROXY TCP4 198.51.100.7 192.0.2.1 40000 5060\r\n", false),
@@ -59,7 +63,7 @@ fn behind_a_load_balancer_the_list_is_asked_for_the_client() {
 }
 
 #[test]
-fn a_source_begins_so_many_a_second() {
+fn new_connections_per_second_are_limited() {
     let mut bed = Bed::new(&[Transport::Tls]);
     let most = 2 * NEW_PER_SECOND as usize;
     let mut clients: Vec<_> = (0..=most).map(|_| bed.connect(0)).collect();
@@ -75,7 +79,7 @@ fn a_source_begins_so_many_a_second() {
 
 /// A connection without a message makes room for others; one that has sent a message stays.
 #[test]
-fn where_there_are_enough_the_oldest_silent_one_makes_room() {
+fn at_the_limit_the_oldest_silent_connection_is_closed() {
     let mut bed = Bed::limited("127.0.0.1:0", &[Transport::Tcp], (3, 100, &[]));
     let mut held = Vec::new();
     for _ in 0..2 {
@@ -117,7 +121,7 @@ fn a_client_that_is_refused_closes_no_other_connection() {
 
 /// A client that fills the memory loses its connections; those that hold little stay.
 #[test]
-fn at_the_bound_those_go_that_hold_the_most() {
+fn at_the_memory_limit_the_largest_connections_are_closed() {
     let mut bed = Bed::new(&[Transport::Tcp]);
     bed.streams.settings.memory = 400_000;
     let mut small = bed.connect(0);
@@ -126,7 +130,7 @@ fn at_the_bound_those_go_that_hold_the_most() {
     while bed.closed(CloseReason::Memory) == 0 {
         assert!(large.len() < 8, "{:?}", bed.streams.counts);
         let mut client = bed.connect(0);
-        client.write_all(&begun(60_000)).unwrap();
+        client.write_all(&incomplete(60_000)).unwrap();
         large.push(client);
         for _ in 0..20 {
             if bed.streams.counts.held >= large.len() as u64 * 60_000 || bed.closed(CloseReason::Memory) > 0 {
@@ -137,7 +141,10 @@ fn at_the_bound_those_go_that_hold_the_most() {
     }
     let counts = bed.streams.counts;
     assert!(counts.held <= 400_000 - 50_000, "{counts:?}");
-    assert!(counts.closed[CloseReason::Memory as usize] < 4, "no more than needed: {counts:?}");
+    assert!(
+        counts.closed[CloseReason::Memory as usize] < 4,
+        "more connections were closed than needed: {counts:?}"
+    );
     small.write_all(&BYE[20..]).unwrap();
     let (flow, _) = bed.message();
     bed.send(flow, OK);
@@ -150,7 +157,7 @@ fn at_the_bound_those_go_that_hold_the_most() {
 }
 
 #[test]
-fn what_waits_to_be_sent_counts() {
+fn bytes_waiting_to_be_sent_count() {
     let mut bed = Bed::new(&[Transport::Tcp]);
     bed.streams.settings.memory = 40_000;
     let mut client = bed.connect(0);
@@ -168,7 +175,7 @@ fn what_waits_to_be_sent_counts() {
 
 /// Incomplete data in TLS and WebSocket count as well.
 #[test]
-fn what_tls_and_websocket_hold_counts() {
+fn bytes_held_by_tls_and_websocket_count() {
     let mut bed = Bed::new(&[Transport::Tls]);
     let mut client = bed.connect(0);
     // The beginning of a ClientHello of 16 KiB.

@@ -71,7 +71,7 @@ fn a_connection_with_a_binding_is_not_idle_until_that_expires() {
 }
 
 #[test]
-fn a_call_or_binding_that_is_over_does_not_count() {
+fn an_ended_call_or_binding_does_not_count() {
     let text = |message: Vec<u8>| String::from_utf8(message).unwrap();
     let other = || text(bound()).replace("sip:b@x", "sip:c@x").into_bytes();
     let ended = || message("SIP/2.0 200 OK", "REGISTER", ["3", "4"], "");

@@ -18,7 +18,7 @@ fn answer(status: &str, request: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_process_that_leaves_accepts_nobody_and_lets_calls_end() {
+fn after_a_takeover_no_connection_is_accepted_and_calls_end() {
     let mut bed = Bed::new(&[Transport::Tcp]);
     let mut client = bed.connect(0);
     client.write_all(BYE).unwrap();
@@ -39,7 +39,7 @@ fn a_process_that_leaves_accepts_nobody_and_lets_calls_end() {
 
 /// The call rings for longer than an idle connection is kept. The caller can get the response only by this connection.
 #[test]
-fn a_connection_with_a_call_that_rings_is_not_left() {
+fn a_connection_with_a_ringing_call_stays_open() {
     let mut bed = Bed::new(&[Transport::Tcp]);
     let mut client = bed.connect(0);
     client.write_all(INVITE).unwrap();
@@ -56,7 +56,7 @@ fn a_connection_with_a_call_that_rings_is_not_left() {
 
 /// Requests of the callee use only this connection, also by way of the process that has taken over.
 #[test]
-fn a_connection_with_a_call_stays_until_the_last_moment() {
+fn a_connection_with_a_call_stays_until_the_time_limit() {
     for hangs_up in [true, false] {
         let mut bed = Bed::new(&[Transport::Tcp]);
         let _client = bed.connect(0);
@@ -103,7 +103,7 @@ fn a_busy_connection_moves_between_two_requests() {
 }
 
 #[test]
-fn a_listener_that_nobody_serves_refuses_and_can_be_opened_again() {
+fn a_closed_listener_refuses_and_can_be_opened_again() {
     // A requested port stays with the socket; a port that the kernel has chosen does not.
     let mut bed = Bed::at("127.83.7.1:5060", &[Transport::Tcp], (100, &[]));
     // The copy of another process.

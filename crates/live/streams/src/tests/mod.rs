@@ -145,7 +145,7 @@ impl Bed {
             }
             self.turn();
         }
-        panic!("no message came; counts: {:?}", self.streams.counts);
+        panic!("no message arrived; counts: {:?}", self.streams.counts);
     }
 
     fn send(&mut self, flow: Flow, bytes: &[u8]) {
@@ -181,7 +181,7 @@ fn read(from: &mut impl Read, count: usize) -> Vec<u8> {
 }
 
 #[test]
-fn messages_come_whole_and_answers_go_back_by_their_connection() {
+fn messages_arrive_whole_and_responses_use_their_connection() {
     let mut bed = Bed::new(&[Transport::Tcp]);
     let mut client = bed.connect(0);
     let two = [BYE, b"\r\n", OK].concat();
@@ -207,7 +207,7 @@ fn messages_come_whole_and_answers_go_back_by_their_connection() {
 
 /// A response after a crash finds no connection of the next process, even if its client is behind the same NAT.
 #[test]
-fn numbers_of_connections_begin_elsewhere_in_each_process() {
+fn connection_numbers_start_at_random_in_each_process() {
     let first = || {
         let mut bed = Bed::new(&[Transport::Tcp]);
         let _client = bed.connect(0);
@@ -219,7 +219,7 @@ fn numbers_of_connections_begin_elsewhere_in_each_process() {
 }
 
 #[test]
-fn a_connection_is_opened_once_and_used_again() {
+fn a_connection_is_opened_once_and_reused() {
     let mut bed = Bed::new(&[Transport::Tcp]);
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let to =
@@ -265,7 +265,7 @@ fn connections_to_a_server_that_is_dead_are_closed_once() {
 }
 
 #[test]
-fn what_cannot_be_delivered_is_told_and_not_tried_at_once_again() {
+fn undelivered_messages_are_reported_and_followed_by_a_pause() {
     let mut bed = Bed::new(&[Transport::Tcp]);
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let to = Flow { transport: Transport::Tcp, listener: 0, peer: closed, connection: None };
@@ -279,16 +279,16 @@ fn what_cannot_be_delivered_is_told_and_not_tried_at_once_again() {
     let failed = bed.streams.counts.connect_failed;
     bed.send(to, BYE);
     assert_eq!(bed.streams.take_undelivered().len(), 1);
-    assert_eq!(bed.streams.counts.connect_failed, failed, "it is not tried in the pause");
+    assert_eq!(bed.streams.counts.connect_failed, failed, "no attempt during the pause");
     bed.pass(Duration::from_secs(1));
     let server = TcpListener::bind(closed).unwrap();
     bed.send(to, BYE);
     bed.turn();
-    assert_eq!(read(&mut server.accept().unwrap().0, 3), b"BYE", "it is tried after it");
+    assert_eq!(read(&mut server.accept().unwrap().0, 3), b"BYE", "the next attempt after the pause");
 }
 
 #[test]
-fn a_connection_that_is_gone_carries_no_request_but_a_response_finds_another() {
+fn a_response_but_no_request_leaves_a_lost_connection_for_another() {
     let mut bed = Bed::new(&[Transport::Tcp]);
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let gone = Flow {
@@ -306,7 +306,7 @@ fn a_connection_that_is_gone_carries_no_request_but_a_response_finds_another() {
 }
 
 #[test]
-fn whoever_does_not_read_is_cut_off() {
+fn a_peer_that_does_not_read_is_disconnected() {
     let mut bed = Bed::new(&[Transport::Tcp]);
     let mut client = bed.connect(0);
     client.write_all(BYE).unwrap();
@@ -318,12 +318,12 @@ fn whoever_does_not_read_is_cut_off() {
             return;
         }
     }
-    panic!("it may keep 32 MB waiting");
+    panic!("the connection is still open with 32 MB waiting");
 }
 
 #[test]
-fn what_does_not_come_to_an_end_in_time_is_closed() {
-    for (begun, reason) in [
+fn incomplete_messages_and_handshakes_time_out() {
+    for (incomplete, reason) in [
         (&BYE[..20], CloseReason::SlowMessage),
         (b"BYE sip:b@x SIP/2.0\r\nContent-Length: 100\r\n\r\nabc", CloseReason::SlowMessage),
         (b"\r\n\r\n", CloseReason::Idle),
@@ -331,7 +331,7 @@ fn what_does_not_come_to_an_end_in_time_is_closed() {
         let mut bed = Bed::new(&[Transport::Tcp]);
         let mut client = bed.connect(0);
         bed.turn();
-        client.write_all(begun).unwrap();
+        client.write_all(incomplete).unwrap();
         bed.turn();
         bed.pass(Duration::from_millis(9_999));
         assert_eq!(bed.closed(reason), 0);
@@ -365,7 +365,7 @@ fn a_busy_client_is_not_a_slow_one() {
 }
 
 #[test]
-fn what_is_no_sip_ends_the_connection() {
+fn data_that_is_not_sip_ends_the_connection() {
     let endless = format!("BYE sip:b@x SIP/2.0\r\nX: {}", "x".repeat(40_000));
     let faults: [(&[u8], _); 8] = [
         (b"GET / HTTP/1.1\r\n\r\n", CloseReason::NotSip),
@@ -386,7 +386,7 @@ fn what_is_no_sip_ends_the_connection() {
 }
 
 #[test]
-fn a_source_has_so_many_connections_and_no_more() {
+fn connections_of_a_source_are_limited() {
     let mut bed = Bed::with(&[Transport::Tcp], 2, &[]);
     let clients = [bed.connect(0), bed.connect(0), bed.connect(0)];
     bed.until_closed(CloseReason::MostPerAddress);
@@ -402,7 +402,7 @@ fn a_source_has_so_many_connections_and_no_more() {
 
 /// A client that sends faster than it is served gets a part of each batch, and the others the rest.
 #[test]
-fn one_that_sends_without_end_holds_up_nobody() {
+fn an_endless_sender_does_not_delay_others() {
     let mut bed = Bed::new(&[Transport::Tcp]);
     let (mut busy, mut other) = (bed.connect(0), bed.connect(0));
     busy.write_all(&b"A a SIP/2.0\r\nl:0\r\n\r\n".repeat(20_000)).unwrap();
@@ -421,12 +421,12 @@ fn one_that_sends_without_end_holds_up_nobody() {
             return;
         }
     }
-    panic!("the other one is not served");
+    panic!("the other connection is not served");
 }
 
 /// A message with endless fragments takes no more of a turn than other messages, and ends in time.
 #[test]
-fn fragments_without_end_are_cut_off() {
+fn endless_fragments_time_out() {
     let mut bed = Bed::new(&[Transport::Ws]);
     let mut socket = bed.upgraded();
     // The first fragment of a text, then empty ones (RFC 6455 §5.4), all masked with zeros.
@@ -531,18 +531,18 @@ fn comes_back(shows: Option<usize>, via: &str, known_as: Option<&str>) -> bool {
 
 /// RFC 5923.
 #[test]
-fn a_server_that_asks_for_it_is_reached_by_its_own_connection() {
+fn a_server_that_sends_alias_is_reached_by_its_own_connection() {
     let via = "TLS 127.0.0.1:PORT;alias;branch=z9hG4bKa";
     assert!(comes_back(Some(0), via, None), "the certificate has the address");
     assert!(comes_back(Some(0), via, Some("first.example")));
     assert!(comes_back(Some(1), via, Some("second.example")));
-    assert!(!comes_back(Some(1), via, Some("first.example")), "it is for somebody else");
-    assert!(!comes_back(Some(1), via, None), "it does not have the address");
-    assert!(!comes_back(None, via, Some("first.example")), "nobody knows who it is");
+    assert!(!comes_back(Some(1), via, Some("first.example")), "the certificate is for another name");
+    assert!(!comes_back(Some(1), via, None), "the certificate does not have the address");
+    assert!(!comes_back(None, via, Some("first.example")), "the server has no certificate");
     let without = "TLS 127.0.0.1:PORT;branch=z9hG4bKalias";
     assert!(!comes_back(Some(0), without, Some("first.example")));
     let elsewhere = "TLS 127.0.0.1:5061;alias;branch=z9hG4bKa";
-    assert!(!comes_back(Some(0), elsewhere, Some("first.example")), "another program of its host");
+    assert!(!comes_back(Some(0), elsewhere, Some("first.example")), "the Via names another port of its host");
 }
 
 #[test]
@@ -566,7 +566,7 @@ fn a_client_opens_websockets_and_a_server_does_not() {
         let mut bed = Bed::new(&[transport]);
         let to = Flow { transport, listener: 0, peer: bed.locals[0], connection: None };
         bed.send(to, BYE);
-        assert_eq!(bed.streams.take_undelivered().len(), 1, "{transport:?}: nobody listens there");
+        assert_eq!(bed.streams.take_undelivered().len(), 1, "{transport:?}: no server listens there");
         bed.streams.settings.opens_websocket = true;
         for _ in 0..2 {
             bed.send(to, BYE);
@@ -580,7 +580,7 @@ fn a_client_opens_websockets_and_a_server_does_not() {
 }
 
 #[test]
-fn who_asks_for_something_else_over_websocket_is_told() {
+fn another_websocket_protocol_is_refused_with_the_reason() {
     let mut bed = Bed::new(&[Transport::Ws]);
     let mut socket = bed.connect(0);
     let request = b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -632,7 +632,7 @@ fn a_browser_connects_from_pages_of_the_same_host_or_of_the_list() {
 }
 
 #[test]
-fn a_load_balancer_says_whose_connection_it_is() {
+fn a_proxy_header_names_the_client() {
     let mut bed = Bed::with(&[Transport::Tcp], 100, &["127.0.0.0/8"]);
     let mut client = bed.connect(0);
     client.write_all(b"PROXY TCP4 192.0.2.7 192.0.2.1 40000 5060\r\n").unwrap();

@@ -44,7 +44,7 @@ impl Pair {
                 return false;
             }
         }
-        panic!("it neither arrives nor fails: {:?}", self.here.streams.counts);
+        panic!("the request neither arrives nor fails: {:?}", self.here.streams.counts);
     }
 
     fn configure(&mut self, names: [(SocketAddr, Option<String>); 1]) {
@@ -55,10 +55,10 @@ impl Pair {
 
 /// RFC 5922 §4: the certificate of one host does not authenticate another one at the same address.
 #[test]
-fn the_certificate_has_to_be_for_the_host_that_the_message_names() {
+fn the_certificate_must_be_for_the_host_named_by_the_message() {
     let mut pair = Pair::new();
     assert!(pair.arrives("sips:b@first.example"));
-    assert!(pair.arrives("sips:b@second.example"), "it is asked for by its name (RFC 6066)");
+    assert!(pair.arrives("sips:b@second.example"), "the client names the host (RFC 6066)");
     assert!(!pair.arrives("sips:b@third.example"));
     assert!(pair.arrives("sip:b@First.Example.;transport=tls"));
     assert_eq!(pair.here.streams.counts.opened, 2);
@@ -66,11 +66,11 @@ fn the_certificate_has_to_be_for_the_host_that_the_message_names() {
 }
 
 #[test]
-fn what_the_configuration_says_of_a_server_counts() {
+fn the_configured_name_of_a_server_takes_precedence() {
     let mut pair = Pair::new();
     pair.configure([(pair.to.peer, Some("second.example".to_owned()))]);
     assert!(pair.arrives("sips:b@third.example"));
     let mut pair = Pair::new();
     pair.configure([(pair.to.peer, None)]);
-    assert!(pair.arrives("sips:b@third.example"), "its certificate is for its address");
+    assert!(pair.arrives("sips:b@third.example"), "the certificate is for the configured address");
 }

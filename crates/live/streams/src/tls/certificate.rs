@@ -53,12 +53,13 @@ impl fmt::Display for CertificateProblem {
             Self::Expires(days) => write!(f, "it expires in less than {days} days; renew it"),
             Self::NotYetValid => f.write_str("it is not valid yet: set the clock, or wait"),
             Self::NoName => f.write_str(
-                "it names no host (subjectAltName): clients will refuse it; have it made for the names that they use",
+                "it names no host (subjectAltName): clients will refuse it; issue it for the names that they use",
             ),
             Self::BrokenChain(signer) => write!(
                 f,
-                "its chain is incomplete: {signer:?} has signed it, whose certificate does not follow in the file; add it \
-                 behind, or clients that do not know it will refuse"
+                "its chain is incomplete: the certificate of its issuer {signer:?} does not follow in the file; \
+                 append it, \
+                 or clients that do not have it will refuse the connection"
             ),
         }
     }
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_will_not_like_is_told() {
+    fn problems_for_clients_are_reported() {
         let setup = TlsSetup::read(&tls(file("first.pem"), "first.key"), None).unwrap();
         let facts = &setup.certificates[0];
         assert_eq!(facts.names, ["first.example", "127.0.0.1"]);
@@ -190,7 +191,7 @@ mod tests {
 
     /// A lone certificate is accepted if its issuer is known, and otherwise not.
     #[test]
-    fn a_chain_has_a_gap_where_a_signer_is_not_known() {
+    fn a_chain_is_incomplete_if_an_issuer_is_unknown() {
         let text = std::fs::read_to_string(file("first.pem")).unwrap();
         let end = "-----END CERTIFICATE-----\n";
         let alone = &text[..text.find(end).unwrap() + end.len()];
@@ -199,9 +200,9 @@ mod tests {
         let known = TlsSetup::read(&tls(path.clone(), "first.key"), None).unwrap();
         let facts = &known.certificates[0];
         assert_eq!(facts.problems(facts.not_before), []);
-        let strangers = BTreeSet::from(["CN=Somebody else".to_owned()]);
+        let others = BTreeSet::from(["CN=Another authority".to_owned()]);
         let chain = super::super::files::chain_of(&path).unwrap();
-        let facts = CertificateFacts::of(&path, &chain, &strangers).unwrap();
+        let facts = CertificateFacts::of(&path, &chain, &others).unwrap();
         let gap = CertificateProblem::BrokenChain("CN=Sarabande test authority".to_owned());
         assert_eq!(facts.problems(facts.not_before), [gap]);
         std::fs::remove_file(&path).unwrap();

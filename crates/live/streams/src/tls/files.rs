@@ -25,8 +25,8 @@ impl fmt::Display for TlsError {
 impl std::error::Error for TlsError {}
 
 impl TlsError {
-    pub(super) fn file(path: &Path, what: &dyn fmt::Display, expected: &str) -> Self {
-        Self(format!("{}: {what}; expected {expected}", path.display()))
+    pub(super) fn file(path: &Path, fault: &dyn fmt::Display, expected: &str) -> Self {
+        Self(format!("{}: {fault}; expected {expected}", path.display()))
     }
 
     pub(super) fn general(error: &dyn fmt::Display) -> Self {
@@ -50,7 +50,7 @@ fn certificates_of(path: &Path, expected: &str) -> Result<Vec<CertificateDer<'st
 
 /// Reads a certificate with its chain of issuers.
 pub(super) fn chain_of(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    certificates_of(path, "a file with the certificate and those that signed it, in PEM")
+    certificates_of(path, "a file with the certificate and its chain of issuers, in PEM")
 }
 
 /// Loads the private key of a chain.
@@ -67,8 +67,8 @@ pub(super) fn key_of(
     match key.keys_match() {
         Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => Ok(key),
         Err(_) => {
-            let what = format!("this key is not that of the first certificate in {}", files.chain.display());
-            Err(TlsError::file(path, &what, "a key and a certificate that were made for each other"))
+            let fault = format!("this key is not that of the first certificate in {}", files.chain.display());
+            Err(TlsError::file(path, &fault, "a key and a certificate that belong together"))
         }
     }
 }

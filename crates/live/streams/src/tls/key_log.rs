@@ -17,8 +17,9 @@ impl KeyLogFile {
     /// Opens the file, readable only by its owner.
     pub(super) fn open(path: &Path) -> Result<Self, TlsError> {
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
-        let file = file.map_err(|error| TlsError::file(path, &error, "a place that can be written to"))?;
-        tracing::warn!(file = %path.display(), "the secrets of all TLS sessions are written here: whoever reads it reads them");
+        let file = file.map_err(|error| TlsError::file(path, &error, "a writable file"))?;
+        tracing::warn!(file = %path.display(), "the secrets of all TLS sessions are written to this file: anyone who \
+            reads it can decrypt the sessions");
         Ok(Self(Mutex::new(file)))
     }
 }

@@ -63,8 +63,8 @@ pub struct TlsSetup {
     asks_clients: (Option<Vec<u8>>, bool),
     /// Facts about each certificate, in the order of the configuration.
     pub certificates: Vec<CertificateFacts>,
-    /// Expected names in the certificates of members and next hops, by address: the configured name (RFC 5922 §4.3), or
-    /// the address if it is configured by that.
+    /// Expected names in the certificates of members and next hops, by address. The name is the configured name (RFC
+    /// 5922 §4.3), or the address if the configuration has no name.
     names: BTreeMap<SocketAddr, ServerName<'static>>,
 }
 
@@ -177,7 +177,8 @@ fn server(
 
 /// Settings of a client without a certificate, which trusts the authorities in a file, or those of the system.
 ///
-/// # Errors If the file is faulty.
+/// # Errors
+/// If the file is faulty.
 pub fn client_of(authorities: Option<&Path>) -> Result<ClientConfig, TlsError> {
     Ok(trusting(authorities, &provider())?.with_no_client_auth())
 }

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_certificate_for_a_name_is_found_whatever_form_it_has() {
+    fn the_first_certificate_for_a_name_is_found_in_any_form() {
         let places = [("sip.example", 1), ("*.example", 2), ("*.sip.example", 0)];
         let places = places.into_iter().map(|(name, place)| (name.into(), place)).collect();
         let by_name = ByName { keys: Vec::new(), places };

@@ -16,7 +16,7 @@ pub fn in_plain_words(error: &io::Error) -> String {
 fn of_certificate(error: &CertificateError) -> String {
     match error {
         CertificateError::UnknownIssuer => {
-            "its certificate is signed by nobody whom [tls] authorities has".to_owned()
+            "its certificate is not signed by an authority in [tls] authorities".to_owned()
         }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             "its certificate has expired".to_owned()
@@ -37,13 +37,13 @@ fn of_certificate(error: &CertificateError) -> String {
 fn of_alert(alert: AlertDescription) -> String {
     match alert {
         AlertDescription::CertificateRequired => {
-            "it wants a certificate of ours: name one in [tls] certificates".to_owned()
+            "it requires a client certificate: set one in [tls] certificates".to_owned()
         }
         AlertDescription::UnknownCA | AlertDescription::BadCertificate => {
             format!("it does not accept our certificate, the first one of [tls] certificates ({alert:?})")
         }
-        AlertDescription::CertificateExpired => "it says that our certificate has expired".to_owned(),
-        other => format!("TLS: it says {other:?}"),
+        AlertDescription::CertificateExpired => "it reports that our certificate has expired".to_owned(),
+        other => format!("TLS: it reports {other:?}"),
     }
 }
 
@@ -52,22 +52,22 @@ mod tests {
     use super::*;
     use rustls::pki_types::ServerName;
 
-    fn said(error: Error) -> String {
+    fn description(error: Error) -> String {
         in_plain_words(&io::Error::new(io::ErrorKind::InvalidData, error))
     }
 
     #[test]
-    fn what_is_wrong_is_said_in_words() {
+    fn errors_are_described_in_words() {
         let name = CertificateError::NotValidForNameContext {
             expected: ServerName::try_from("sip.example.com").unwrap(),
             presented: vec!["DnsName(\"else.example.com\")".to_owned()],
         };
         let expected = "its certificate is not for sip.example.com, but for DnsName(\"else.example.com\")";
-        assert_eq!(said(Error::InvalidCertificate(name)), expected);
+        assert_eq!(description(Error::InvalidCertificate(name)), expected);
         let expired = Error::InvalidCertificate(CertificateError::Expired);
-        assert_eq!(said(expired), "its certificate has expired");
+        assert_eq!(description(expired), "its certificate has expired");
         let required = Error::AlertReceived(AlertDescription::CertificateRequired);
-        assert!(said(required).starts_with("it wants a certificate of ours"));
+        assert!(description(required).starts_with("it requires a client certificate"));
         let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
         assert_eq!(in_plain_words(&refused), "connection refused");
     }

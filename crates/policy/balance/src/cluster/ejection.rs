@@ -7,10 +7,10 @@ use crate::{Node, PoolId, Slot};
 use base::Instant;
 use core::time::Duration;
 
-/// An ejection is in a row with the last one if it starts within this time plus the last one's length. The margin
-/// covers a slow start, during which a member fails more slowly.
+/// Two ejections are successive if the second one starts within this time plus the length of the first one, after the
+/// end of the first one. The margin covers a slow start, during which a member fails more slowly.
 const IN_A_ROW: Duration = Duration::from_mins(1);
-/// Length of the first ejection. The second in a row is twice as long, the third three times.
+/// Length of the first ejection. The second successive ejection is twice as long, the third three times as long.
 const EJECTION: Duration = Duration::from_secs(10);
 /// Longest ejection.
 const MAX_EJECTION: Duration = Duration::from_mins(5);
@@ -51,7 +51,8 @@ impl Cluster {
         self.pools[pool.index()].interval_since = now;
     }
 
-    /// Outcomes of all other members of its pool in this interval, with those of the last one if `with_last`.
+    /// Outcomes of all other members of its pool in this interval; with `with_last`, the outcomes of the last interval
+    /// as well.
     fn others(&self, slot: Slot, with_last: bool) -> OutcomeTally {
         let mut sum = OutcomeTally::default();
         let is_other = |&other: &Slot| other != slot && self.is_peer(slot, other);
@@ -71,8 +72,8 @@ impl Cluster {
         other.member && other.pool == node.pool
     }
 
-    /// Ejects a member: no new calls for a while. Not if half of the members are ejected, or no other member takes
-    /// calls.
+    /// Ejects a member: it gets no new calls for a while. Does nothing if half of the members are ejected, or no other
+    /// member takes calls.
     fn eject(&mut self, now: Instant, slot: Slot, outlier: Outlier) {
         let slow_start = self.settings(slot).slow_start;
         let pool = self.nodes[slot.index()].pool;
@@ -108,7 +109,7 @@ impl Cluster {
 }
 
 impl Node {
-    /// Whether it is ejected as an outlier, so that it gets no new calls.
+    /// Whether the node is ejected as an outlier, so that it gets no new calls.
     pub fn is_ejected(&self, now: Instant) -> bool {
         now < self.ejected_until
     }

@@ -1,8 +1,8 @@
 //! Health of the nodes: conclusions from probes, traffic and the operator.
 //!
-//! Any response shows that a node lives, to a probe or a request. A node is dead after a few probes without an answer,
-//! unless it answered requests meanwhile: then it ignores OPTIONS, and only unanswered requests count. A closed port
-//! (ICMP in answer to a probe) shows death at once.
+//! Any response to a probe or a request shows that a node is alive. A node is dead after a few probes without an
+//! answer, unless it has answered requests meanwhile. Such a node ignores OPTIONS, so only unanswered requests count. A
+//! closed port (ICMP in answer to a probe) shows death at once.
 
 use super::Cluster;
 use super::news::{HealthCause, HealthEffect, HealthNews};
@@ -10,31 +10,31 @@ use crate::{Health, Node, PoolId, Sign, Slot};
 use base::Instant;
 use core::time::Duration;
 
-/// Most deaths over which a node may have kept calls: far fewer than half the range of the count.
+/// Most deaths after which a node may still have its calls: far fewer than half the range of the count.
 const DEATHS_MOST: u16 = 1 << 14;
 
 /// Time for which a datagram of a process that is gone may still arrive.
 const LATE: Duration = Duration::from_secs(1);
 
-/// Time for which the other members of a pool without a live member are expected back, once the first is back. Covers a
-/// probe sent at once and its retransmission after T1 (RFC 3261 §17.1.2.2, half a second).
+/// Time for which the other members of a pool are expected back, after all members were dead and the first one has come
+/// back. It covers a probe sent at once and its retransmission after T1 (RFC 3261 §17.1.2.2, half a second).
 const EXPECTED: Duration = Duration::from_secs(1);
 
-/// Answered probes in a row, after a refused one, that end a requested pause. A busy node that refuses part of its
-/// requests answers one from time to time.
+/// Number of successive answered probes, after a refused probe, that end a requested pause. A busy node that refuses
+/// some requests answers a single probe from time to time.
 const RETURNED: u32 = 2;
 
 /// Time between probes of a pausing node that is not probed regularly.
 const REST_GAP: Duration = Duration::from_secs(1);
 
-/// Calls in a row, after a node came back, that it must answer with 481 to show that it lost all calls. Some calls end
-/// while it is away, and get 481 as well.
+/// Number of successive calls that a node must answer with 481 after it came back, to show that it lost all calls. Some
+/// calls end while the node is away, and also get a 481.
 const LOST_CALLS: u8 = 4;
 
 /// Time of silence after which the calls of a node count as lost.
 const FORGET_AFTER: Duration = Duration::from_mins(5);
 
-/// Fewest events that make a row.
+/// Least number of successive events that count.
 const ROW_MIN: u32 = 2;
 
 impl Cluster {
@@ -55,7 +55,7 @@ impl Cluster {
         }
     }
 
-    /// Handles the outcome of one probe. `fall` failures in a row make a node dead; one answer brings it back.
+    /// Handles the outcome of one probe. `fall` successive failures make a node dead; one answer brings it back.
     pub fn probed(&mut self, now: Instant, slot: Slot, alive: bool) {
         if alive {
             self.probe_answered(now, slot);
@@ -76,14 +76,16 @@ impl Cluster {
         }
         self.learn_probing(slot, true);
         self.probe_failed(now, slot, HealthCause::ProbesRefused);
-        // The process that asks for the pause is alive, so its pause comes after the death that this may be.
+        // The process that asks for the pause is alive. So the pause is set after the death that this refusal may
+        // cause.
         self.rest(now, slot, until, asked);
         self.probed_at_rest(now, slot, false);
     }
 
-    /// Handles a probe during a requested pause. A stopping process names the time until it is replaced, and the new
-    /// process may be there long before: it answers probes that the old one refused. If a node answered every probe in
-    /// its pause, it refuses calls but not probes, so its answers say nothing.
+    /// Handles a probe during a requested pause. A stopping process names the time until it is replaced, but the new
+    /// process may start long before. The new process answers probes, which the old one refused. If a node answers
+    /// every probe in its pause, it refuses calls but not probes. Then its answers to probes do not show that it takes
+    /// calls.
     fn probed_at_rest(&mut self, now: Instant, slot: Slot, takes: bool) {
         if now >= self.nodes[slot.index()].asked_until {
             return;
@@ -95,16 +97,16 @@ impl Cluster {
             return self.effects.push(HealthEffect::Note(HealthNews::Recovered { slot }));
         }
         if !self.settings(slot).regular {
-            self.ask(now + REST_GAP, slot);
+            self.request_probe(now + REST_GAP, slot);
         }
     }
 
-    /// Prepares for a pause that a node asked for, unless it is in one. A probe shows whether the node refuses probes
-    /// as well.
+    /// Prepares for a pause that a node asked for, unless the node already pauses. A probe shows whether the node
+    /// refuses probes as well.
     pub(super) fn begin_rest(&mut self, now: Instant, slot: Slot) {
         if now >= self.nodes[slot.index()].asked_until {
             self.watches[slot.index()].returns = None;
-            self.ask(now, slot);
+            self.request_probe(now, slot);
         }
     }
 
@@ -119,22 +121,22 @@ impl Cluster {
         }
     }
 
-    /// Handles an ICMP error for a request. It is no proof, since ICMP errors are easily forged, but a probe gives a
-    /// quick answer.
+    /// Handles an ICMP error for a request. The error alone proves nothing, since ICMP errors are easily forged. So a
+    /// probe is sent, which gives a quick answer.
     pub fn suspect(&mut self, now: Instant, slot: Slot) {
         if !self.settings(slot).regular {
             self.doubt(slot);
         }
-        self.ask(now, slot);
+        self.request_probe(now, slot);
     }
 
-    /// Marks a node dead that was dead in the previous process. A probe checks at once whether it still is.
+    /// Marks a node dead that was dead for the previous process. A probe checks at once whether the node is still dead.
     pub fn was_dead(&mut self, now: Instant, slot: Slot) {
         self.doubt(slot);
         if self.nodes[slot.index()].is_up() {
             self.set_health(now, slot, Health::Silent, HealthCause::ProcessBefore);
         }
-        self.ask(now, slot);
+        self.request_probe(now, slot);
     }
 
     /// Probes dead members if their pool has no regular probes. A member that was dead when it left may come back
@@ -174,7 +176,7 @@ impl Cluster {
         self.learn_probing(slot, true);
         self.set_doubted(slot, false);
         // An ICMP error for a request may be forged, or concern one message after which the node closed a connection.
-        // The answer shows that the node is there.
+        // The answer shows that the node is reachable.
         let (node, until) = (&self.nodes[slot.index()], self.watches[slot.index()].unreachable_until);
         if now < until && node.paused_until == until && now >= node.asked_until {
             self.end_pause(slot);
@@ -197,7 +199,8 @@ impl Cluster {
             self.forget_silent(now);
             let node = &mut self.nodes[slot.index()];
             if node.health == Health::Closed {
-                // The probe is lost now: another process ignores OPTIONS, or the host is gone too.
+                // The probe also gets no answer: another process at this address ignores OPTIONS, or the host is also
+                // gone.
                 (node.health, node.since) = (Health::Silent, now);
                 self.version += 1;
             }
@@ -223,11 +226,11 @@ impl Cluster {
         }
     }
 
-    /// Handles an answer of a doubted node to a request: it lives.
+    /// Handles an answer of a doubted node to a request. It shows that the node is alive.
     fn request_answered(&mut self, now: Instant, slot: Slot) {
         let regular = self.settings(slot).regular;
         let (watch, node) = (&mut self.watches[slot.index()], &self.nodes[slot.index()]);
-        // Without regular probes, the probe under way is given up.
+        // Without regular probes, the probe in progress is ended.
         (watch.heard, watch.unanswered) = (regular, 0);
         if watch.refuses {
             // The node is alive but refuses calls. Only an answer to a probe shows that it takes them again.
@@ -237,20 +240,21 @@ impl Cluster {
             self.set_doubted(slot, false);
             self.effects.push(HealthEffect::Clear { slot });
             if now < self.nodes[slot.index()].asked_until {
-                self.ask(now + REST_GAP, slot);
+                self.request_probe(now + REST_GAP, slot);
             }
         }
         let node = &self.nodes[slot.index()];
         match node.health {
             Health::Up => self.watches[slot.index()].failed = 0,
-            Health::Closed if now.saturating_since(node.since) < LATE => self.ask(now, slot),
+            Health::Closed if now.saturating_since(node.since) < LATE => self.request_probe(now, slot),
             Health::Silent | Health::Closed => {
                 self.set_health(now, slot, Health::Up, HealthCause::RequestAnswered);
             }
         }
     }
 
-    /// Handles a request without any response. `silent`: one shard has seen no other response since it was sent either.
+    /// Handles a request without any response. `silent`: one shard has seen no other response of the node since the
+    /// request was sent either.
     fn request_unanswered(&mut self, now: Instant, slot: Slot, silent: bool) {
         self.suspect(now, slot);
         if !silent || self.nodes[slot.index()].answers_probes != Some(false) {
@@ -273,8 +277,8 @@ impl Cluster {
         self.version += u64::from(rest != (node.paused_until, node.asked_until));
     }
 
-    fn ask(&mut self, at: Instant, slot: Slot) {
-        self.effects.push(HealthEffect::Ask { slot, at });
+    fn request_probe(&mut self, at: Instant, slot: Slot) {
+        self.effects.push(HealthEffect::Probe { slot, at });
     }
 
     fn learn_probing(&mut self, slot: Slot, answers: bool) {
@@ -312,7 +316,7 @@ impl Cluster {
             // Counts wrap: leases older than half the range would become live again.
             let is_old = node.deaths.wrapping_sub(node.lost) >= DEATHS_MOST;
             if health == Health::Closed || is_old {
-                // Its process is gone, and the calls with it.
+                // The process of the node is gone, and so are its calls.
                 node.lost = node.deaths;
             }
         }
@@ -357,20 +361,20 @@ impl Cluster {
         }
     }
 
-    /// Probes dead members because new calls were refused for want of a taker.
+    /// Probes dead members because new calls were refused since no node took them.
     pub fn none_took(&mut self, now: Instant) {
         for slot in self.slots() {
             let node = &self.nodes[slot.index()];
             if node.member && !node.is_up() {
-                self.ask(now, slot);
+                self.request_probe(now, slot);
             }
         }
     }
 
     /// Handles the return of the first member of a pool without a live member. The cause, such as a network failure or
-    /// a restart, has often ended for all members, so all are probed at once. Until they have had time to answer, the
-    /// merely silent ones get their share of new calls, with the same slow start. Otherwise all calls would flood the
-    /// first member.
+    /// a restart, has often ended for all members, so all are probed at once. Until they have had time to answer,
+    /// members that are dead only because they were silent get their share of new calls, with the same slow start.
+    /// Otherwise all calls would flood the first member.
     fn expect_the_others(&mut self, now: Instant, pool: PoolId) {
         for slot in self.slots() {
             let ramp = self.settings(slot).slow_start;
@@ -382,7 +386,7 @@ impl Cluster {
                 node.expected_until = now + EXPECTED;
                 (node.joined, node.ramp) = (now, ramp);
             }
-            self.ask(now, slot);
+            self.request_probe(now, slot);
         }
     }
 

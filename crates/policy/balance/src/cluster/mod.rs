@@ -13,7 +13,7 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 use watch::Watch;
 
-/// A member as the configuration and DNS give it.
+/// A member as the configuration and the DNS name it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ClusterMember {
     /// Identity.
@@ -24,8 +24,8 @@ pub struct ClusterMember {
     pub max_calls: u32,
     /// Most new calls a second; 0 for no limit.
     pub max_rate: u32,
-    /// Pool whose settings apply to its health, and with whose other members it is compared: the first pool that
-    /// contains it.
+    /// First pool that contains the member. The settings of this pool apply to the member's health, and the member is
+    /// compared with the other members of this pool.
     pub pool: PoolId,
 }
 
@@ -34,7 +34,7 @@ pub struct ClusterMember {
 pub struct HealthSettings {
     /// Whether members are probed at an interval. If not, they are probed only on suspicion, until they answer.
     pub regular: bool,
-    /// Failed probes in a row that make it unreachable.
+    /// Number of successive failed probes that make a member unreachable.
     pub fall: u32,
     /// Length of the slow start of a node that joins or comes back.
     pub slow_start: Duration,
@@ -45,7 +45,7 @@ pub struct HealthSettings {
 }
 
 impl Default for HealthSettings {
-    /// Values of a configuration that does not set them.
+    /// Returns the values that apply if the configuration sets none.
     fn default() -> Self {
         Self {
             regular: true,
@@ -77,12 +77,12 @@ impl PoolHealth {
 /// The shards get copies of [`Self::nodes`].
 #[derive(Debug)]
 pub struct Cluster {
-    /// At least one.
+    /// Health of the pools, at least one.
     pools: Vec<PoolHealth>,
     nodes: Vec<Node>,
-    /// By slot.
+    /// State of the nodes that only the cluster needs, by slot.
     watches: Vec<Watch>,
-    /// Slots without any reference; the next nodes get them.
+    /// Slots to which nothing refers. The next nodes get these slots.
     vacant: BTreeSet<Slot>,
     version: u64,
     /// Effects to be carried out.
@@ -123,7 +123,7 @@ impl Cluster {
     }
 
     /// Frees the slot of a former member for the next node that joins. No session may use the slot any more, and no
-    /// token may lead there. A present member keeps its slot.
+    /// token may name it. A present member keeps its slot.
     pub fn release(&mut self, slot: Slot) {
         if !self.nodes[slot.index()].member {
             self.vacant.insert(slot);
@@ -158,8 +158,9 @@ impl Cluster {
         self.nodes.iter().filter(move |node| node.member && node.pool == pool)
     }
 
-    /// Sets the members: new ones join, missing ones leave, known ones get their new values. A node that joins after
-    /// the first call of this method starts slowly. A member past slot 65,535 is left out.
+    /// Sets the members: new members join, missing members leave, and known members get their new values. A node that
+    /// joins after the first call of this method starts slowly. A member for which no slot up to 65,535 is left is
+    /// ignored.
     pub fn set_members(&mut self, now: Instant, members: &[ClusterMember]) {
         let first = self.nodes.is_empty();
         let before = self.nodes.clone();
@@ -190,7 +191,7 @@ impl Cluster {
     fn join(&mut self, id: NodeId) -> Option<Slot> {
         let node = Node::new(id);
         if let Some(slot) = self.vacant.pop_first() {
-            // Ends all leases of the last node, if any were left behind.
+            // Ends all leases of the last node in this slot, if there are any.
             let deaths = self.nodes[slot.index()].deaths.wrapping_add(1);
             self.nodes[slot.index()] = Node { deaths, lost: deaths, ..node };
             self.watches[slot.index()] = Watch::default();
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_two_failures_in_a_row_to_fall_and_one_answer_to_rise() {
+    fn two_failures_in_a_row_mean_death_and_one_answer_ends_it() {
         let (mut cluster, now, slot) = (cluster(), Instant::from_millis(5_000), Slot(0));
         for alive in [false, true, false] {
             cluster.probed(now, slot, alive);
@@ -254,7 +255,7 @@ mod tests {
         cluster.probed(now, slot, true);
         assert!(cluster.nodes()[0].is_up());
         assert!(cluster.nodes()[0].capacity_at(now) < 0.2, "it starts slowly");
-        assert!((cluster.nodes()[1].capacity_at(now) - 1.0).abs() < 1e-9, "the other one never left");
+        assert!((cluster.nodes()[1].capacity_at(now) - 1.0).abs() < 1e-9, "the other node was never away");
     }
 
     #[test]
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_released_slot_goes_to_the_next_node_as_if_it_were_new() {
+    fn a_released_slot_goes_to_the_next_node_without_its_history() {
         let mut cluster = cluster();
         cluster.release(Slot(1));
         assert_eq!(cluster.slot(NodeId(2)), Some(Slot(1)), "a member keeps its slot");

@@ -7,14 +7,14 @@ use core::fmt;
 /// Effect of a change of health, to be carried out by the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HealthEffect {
-    /// Send the node a probe, not before `at`.
-    Ask {
+    /// Send a probe to the node, but not before `at`.
+    Probe {
         /// The node.
         slot: Slot,
         /// Earliest time.
         at: Instant,
     },
-    /// Without regular probes: the node has shown that it lives, so the planned probe is not needed.
+    /// Only without regular probes: the node has shown that it is alive, so the planned probe is not needed.
     Clear {
         /// The node.
         slot: Slot,
@@ -40,7 +40,8 @@ pub enum HealthNews {
         /// Cause.
         cause: HealthCause,
     },
-    /// A pausing node answers probes again after refused or unanswered ones: its pause is over.
+    /// A node in a pause answers probes again: its pause ends early. The node asked for the pause and then refused probes
+    /// or left them unanswered, or the pause came from an ICMP error.
     Recovered {
         /// The node.
         slot: Slot,
@@ -50,7 +51,7 @@ pub enum HealthNews {
         /// The node.
         slot: Slot,
     },
-    /// A node answers requests and leaves probes unanswered.
+    /// A node answers requests, but leaves probes unanswered.
     IgnoresProbes {
         /// The node.
         slot: Slot,
@@ -61,14 +62,15 @@ pub enum HealthNews {
         slot: Slot,
         /// Reason.
         outlier: Outlier,
-        /// End.
+        /// End of the ejection.
         until: Instant,
     },
-    /// No member of a pool is alive. `silent`: some are dead only for silence, and get the calls all the same.
+    /// No member of a pool is alive. `silent`: some members are dead only because they were silent, and still get
+    /// calls.
     NoneAlive {
         /// The pool.
         pool: PoolId,
-        /// Whether calls still go to some.
+        /// Whether calls still go to some members.
         silent: bool,
     },
 }
@@ -76,11 +78,11 @@ pub enum HealthNews {
 /// Cause for which a node counts as dead or as back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HealthCause {
-    /// Probes went unanswered.
+    /// Probes were not answered.
     ProbesUnanswered,
-    /// Probes were answered 503.
+    /// Probes were answered with 503.
     ProbesRefused,
-    /// Requests went unanswered, and the node answered nothing else meanwhile.
+    /// Requests were not answered, and the node answered nothing else meanwhile.
     RequestsUnanswered,
     /// ICMP port unreachable in answer to a probe.
     PortClosed,
@@ -88,9 +90,9 @@ pub enum HealthCause {
     ProbeAnswered,
     /// A request was answered.
     RequestAnswered,
-    /// An operator said so.
+    /// An operator marked the node up.
     Operator,
-    /// The node was dead in the process that this one took over from.
+    /// The node was dead in the previous process, from which this process took over.
     ProcessBefore,
 }
 
@@ -104,7 +106,7 @@ impl fmt::Display for HealthCause {
             Self::ProbeAnswered => "answer to a probe",
             Self::RequestAnswered => "answer to a request",
             Self::Operator => "operator",
-            Self::ProcessBefore => "dead in the process before",
+            Self::ProcessBefore => "dead in the previous process",
         })
     }
 }
@@ -112,17 +114,17 @@ impl fmt::Display for HealthCause {
 /// Reason why a member is an outlier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outlier {
-    /// It failed many new requests in a row, while others did not.
+    /// Many successive new requests failed at this member, but not at other members.
     InARow,
-    /// It failed a far greater share of its new requests than the others.
+    /// A far greater share of the new requests failed at this member than at other members.
     ByShare,
 }
 
 impl fmt::Display for Outlier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::InARow => "server failures or silence in a row, while others answer",
-            Self::ByShare => "far more failures than the others",
+            Self::InARow => "server failures or silence in a row, while other members answer",
+            Self::ByShare => "far more failures than the other members",
         })
     }
 }

@@ -6,18 +6,18 @@ use base::Instant;
 /// State of a node that only the cluster needs, not the shards.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Watch {
-    /// Failed probes in a row.
+    /// Number of successive failed probes.
     pub(super) failed: u32,
-    /// Whether it has answered a request since the last probe was answered or failed.
+    /// Whether the node has answered a request since the last probe was answered or failed.
     pub(super) heard: bool,
-    /// Whether it answered the last probe with 503. Then responses to requests do not show that it takes calls.
+    /// Whether the node answered the last probe with 503. Then responses to requests do not show that it takes calls.
     pub(super) refuses: bool,
-    /// Responses in a row since its last return that did not know a call from before (481). `None` once it is known
-    /// whether it kept its calls.
+    /// Number of successive responses since the node's last return that did not know a call from before (481). `None`
+    /// if it is known whether the node kept its calls.
     pub(super) unknown: Option<u8>,
-    /// Failed probes since the last answered one, during which it answered requests.
+    /// Number of failed probes since the last answered probe, while the node answered requests.
     pub(super) ignored: u32,
-    /// Unanswered requests in a row, with no other response meanwhile.
+    /// Number of successive unanswered requests, without any other response meanwhile.
     pub(super) unanswered: u32,
     /// End of a pause that was caused by an ICMP error.
     pub(super) unreachable_until: Instant,
@@ -25,9 +25,9 @@ pub(super) struct Watch {
     pub(super) tally: OutcomeTally,
     /// Outcomes of the previous interval.
     pub(super) last_tally: OutcomeTally,
-    /// Number of ejections in a row.
+    /// Number of successive ejections.
     pub(super) ejections: u32,
-    /// Answered probes in a row since the last refused or unanswered one in the present requested pause. `None` while
-    /// every probe was answered.
+    /// Number of successive answered probes since the last refused or unanswered probe in the present requested pause.
+    /// `None` as long as every probe was answered.
     pub(super) returns: Option<u32>,
 }

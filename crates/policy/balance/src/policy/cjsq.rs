@@ -7,7 +7,7 @@ use crate::Slot;
 /// Call-Join-Shortest-Queue: the node with the fewest calls, divided by capacity.
 ///
 /// Source: TLWL paper, section III A 1. Its text says that the counter is incremented when a call ends; the digest,
-/// section IV A 1, correctly says decremented. Silent calls count like busy ones.
+/// section IV A 1, correctly says decremented. Calls without traffic count like active ones.
 #[derive(Clone, Debug)]
 pub struct Cjsq(Least);
 

@@ -4,8 +4,8 @@ use super::{Candidates, NewCall, Policy, PolicyKind};
 use crate::Slot;
 
 /// FNV-1a hash of the Call-ID over the nodes that take calls, as the paper's `FNV Hash`. The hash is taken modulo the
-/// number of nodes, or the sum of the capacities if they are set. Most calls move when a node leaves; `hash` avoids
-/// this.
+/// number of nodes, or modulo the sum of the capacities if capacities are set. Most calls move when a node leaves;
+/// `hash` avoids this.
 ///
 /// Source: TLWL digest, section VI a; constants: Fowler, Noll, Vo (64-bit FNV-1a).
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +47,7 @@ impl Policy for FnvHash {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn it_is_the_published_hash() {
+    fn the_hash_matches_published_values() {
         assert_eq!(super::fnv1a(b""), 0xcbf2_9ce4_8422_2325);
         assert_eq!(super::fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
     }

@@ -4,12 +4,12 @@ use super::{Candidates, NewCall, Policy, PolicyKind};
 use crate::{CallKey, NodeId, Slot};
 
 /// Hash of the Call-ID by weighted rendezvous (highest random weight). Each node gets a number computed from the call
-/// and its own identity, and the highest number wins. When a node leaves, only its calls move. When a node joins, it
-/// takes its share from all others equally.
+/// and its own identity, and the highest number wins. When a node leaves, only the calls of this node move. When a node
+/// joins, it takes its share equally from all other nodes.
 ///
-/// Source: Thaler and Ravishankar, Using name-based mappings to increase hit rates, 1998; weights by
-/// `-capacity / ln(u)`, the logarithmic method. The same call goes to the same node on every shard, after a restart,
-/// and on a peer balancer.
+/// Source: Thaler and Ravishankar, Using name-based mappings to increase hit rates, 1998; weights by `-capacity /
+/// ln(u)`, the logarithmic method. The same call goes to the same node on every shard, after a restart, and on a peer
+/// balancer.
 #[derive(Clone, Copy, Debug)]
 pub struct Hash;
 

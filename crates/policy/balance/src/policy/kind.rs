@@ -40,7 +40,7 @@ impl PolicyKind {
         }
     }
 
-    /// Whether it depends on the Call-ID alone, and so finds the same node again without a session.
+    /// Whether the policy depends only on the Call-ID, and so finds the same node again without a session.
     pub const fn is_by_call(self) -> bool {
         matches!(self, Self::Hash | Self::FnvHash)
     }

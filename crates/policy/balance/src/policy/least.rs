@@ -26,7 +26,7 @@ impl Least {
     ) -> Option<Slot> {
         let relative = |candidate: &Candidate| load(candidate) / candidate.capacity;
         let least = candidates.iter().map(|candidate| relative(&candidate)).reduce(f64::min)?;
-        // No node is below the least, so "at most" is "equal".
+        // No node is below the least value, so "at most" means "equal".
         self.turns.next(candidates, |candidate| relative(candidate) <= least)
     }
 }

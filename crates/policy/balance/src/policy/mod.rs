@@ -40,8 +40,8 @@ pub trait Policy: Debug + Send {
     /// Chooses among the nodes that take new calls; `None` only if there is none.
     fn choose(&mut self, call: &NewCall<'_>, candidates: &Candidates<'_>) -> Option<Slot>;
 
-    /// Reports a transaction on a node that succeeded after `took`. Failures are not reported: a broken node fails
-    /// fast.
+    /// Reports that a transaction on a node succeeded after the time `took`. Failures are not reported, since a broken
+    /// node fails fast.
     fn on_response(&mut self, _slot: Slot, _method: Method, _took: Duration) {}
 
     /// Reports that the nodes changed.
@@ -51,7 +51,7 @@ pub trait Policy: Debug + Send {
     fn clone_box(&self) -> Box<dyn Policy>;
 }
 
-/// Policy with a given choice: this node, if it takes new calls.
+/// Policy that always chooses this node, if it takes new calls.
 #[derive(Debug, Clone)]
 pub(crate) struct Only(pub(crate) Slot);
 
@@ -104,7 +104,7 @@ pub struct Candidates<'a> {
     guards: &'a Guards,
     /// Method of the request: `max_calls` and `max_rate` limit calls only.
     method: Method,
-    /// Whether the request may exceed limits up to twofold.
+    /// Whether the request may use up to twice the limits.
     has_priority: bool,
     /// Whether the measured limits of members apply.
     is_limited: bool,
@@ -116,11 +116,11 @@ pub struct Candidates<'a> {
 enum Range {
     /// Nodes that take new requests.
     Takers,
-    /// Takers, and dead nodes that are expected back or due for a trial request.
+    /// Nodes that take new requests, and dead nodes that are expected back or due for a trial request.
     Trials,
-    /// No node is a taker: nodes that are used all the same.
+    /// The nodes of the last resort, which are used if no node takes new requests.
     LastResort,
-    /// There is none of the last resort either: half-open nodes, from time to time.
+    /// Half-open nodes, which are used from time to time if the last resort has no node either.
     HalfOpen,
 }
 
@@ -154,26 +154,26 @@ impl<'a> Candidates<'a> {
         Self { except, ..self }
     }
 
-    /// Sets whether the request may exceed limits up to twofold.
+    /// Sets whether the request may use up to twice the limits.
     pub(crate) fn with_priority(self, has_priority: bool) -> Self {
         Self { has_priority, ..self }
     }
 
-    /// Changes to the last resort if no node takes the request. Stays if a node is only overloaded: its excess must not
-    /// go to nodes that are dead or pause.
+    /// Changes to the last resort if no node takes the request. Does not change if a node is only overloaded, since the
+    /// excess must not go to nodes that are dead or pause.
     pub(crate) fn or_last_resort(self) -> Self {
         let stays = self.iter().next().is_some() || self.load_refusal().is_some();
         if stays { self } else { Self { range: Range::LastResort, ..self } }
     }
 
-    /// The limit that keeps the request from nodes that would otherwise take it. A measured limit comes before a
-    /// configured one.
+    /// Limit because of which the request does not go to nodes that would otherwise take it. A measured limit comes
+    /// before a configured one.
     pub(crate) fn load_refusal(&self) -> Option<NodeRefusal> {
         let refusals = self.members.from(Slot(0), self.nodes.len()).filter_map(|slot| self.refusal(slot));
         refusals.filter(|refusal| refusal.is_of_load()).max_by_key(|refusal| *refusal == NodeRefusal::Limit)
     }
 
-    /// Whether no node is a taker.
+    /// Whether no node takes new requests.
     pub(crate) fn is_last_resort(&self) -> bool {
         self.range == Range::LastResort
     }
@@ -233,12 +233,12 @@ impl<'a> Candidates<'a> {
         self.from(Slot(0))
     }
 
-    /// Nodes that take the request, from slot `first` on, then those before it.
+    /// Nodes that take the request: first the nodes from slot `first` on, then the nodes before it.
     pub fn from(&self, first: Slot) -> impl Iterator<Item = Candidate> + '_ {
         self.members.from(first, self.nodes.len()).filter_map(|slot| self.get(slot))
     }
 
-    /// Number of calls that the node's limit is compared with.
+    /// Number of calls that is compared with the node's limit.
     fn calls(&self, slot: Slot) -> u32 {
         if self.method == Method::Invite { self.leases.calls(slot) } else { 0 }
     }

@@ -8,20 +8,21 @@ use std::collections::VecDeque;
 use wire::Method;
 
 /// Response-time weighted moving average: the node with the shortest recent response times. It is the paper's
-/// counter-example: its measurements are late, so a node that just got many calls still looks fast (TLWL paper, V B).
+/// counter-example: its measurements come late, so a node that has just got many calls still appears fast (TLWL paper,
+/// V B).
 ///
-/// Averages the last 20 response times of a node, the newest with 20 times the weight of the oldest, and divides by
-/// capacity. A node without a measurement counts as the fastest, so that it gets one.
+/// Averages the last 20 response times of a node, where the newest has 20 times the weight of the oldest. Divides the
+/// average by capacity. A node without a measurement counts as the fastest, so that it gets one.
 #[derive(Clone, Debug)]
 pub struct Rwma {
     least: Least,
-    /// Node of the samples, by slot: a slot may go to another node.
+    /// Node to which the samples belong, by slot. A slot may go to another node.
     ids: Vec<NodeId>,
     samples: Vec<VecDeque<f64>>,
     averages: Vec<f64>,
 }
 
-/// Samples per node: enough that one odd value does not decide, few enough to follow the load.
+/// Number of samples per node: enough that one unusual value does not decide, and few enough to follow the load.
 const WINDOW: usize = 20;
 
 impl Rwma {
@@ -50,8 +51,8 @@ impl Policy for Rwma {
     }
 
     fn on_response(&mut self, slot: Slot, method: Method, took: Duration) {
-        // The ringing time of an INVITE says nothing about the node. The paper's servers answer at once, as do the
-        // servers that this policy is meant for.
+        // The ringing time of an INVITE does not depend on the node. The paper's servers answer at once, and this
+        // policy is meant for such servers.
         if !matches!(method, Method::Invite | Method::Bye) {
             return;
         }

@@ -7,8 +7,8 @@ use crate::Slot;
 ///
 /// Start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) with calls for packets. A call takes `1 / capacity` of
 /// its node's virtual time, and the node that is free first is next. With equal capacities this is plain round-robin. A
-/// choice among some of the nodes counts for all: a node that had more calls than the others lately waits longest when
-/// all are equal again. Nodes that are already free take turns. Shards start at different nodes.
+/// choice among only some of the nodes still counts: a node that lately got more calls than the others waits longest
+/// when all are equal again. Nodes that are already free take turns. Shards start at different nodes.
 #[derive(Clone, Debug)]
 pub(super) struct Turns {
     /// Virtual time at which each node is free again. A node that was left out starts from `now`, without a credit;
@@ -16,7 +16,7 @@ pub(super) struct Turns {
     free_at: Vec<f64>,
     /// Virtual time at which the last call started.
     now: f64,
-    /// Slot that goes first among equals.
+    /// Slot that is chosen first among equal nodes.
     first: Slot,
 }
 
@@ -36,7 +36,7 @@ impl Turns {
         for candidate in candidates.from(self.first).filter(may) {
             let free_at = self.free_at.get(candidate.slot.index()).copied().unwrap_or_default();
             let begin = free_at.max(self.now);
-            // Rounding must not decide between equals, or their order would vary.
+            // Rounding must not decide between equal nodes. Otherwise their order would vary.
             if earliest.as_ref().is_none_or(|(earliest, _)| begin < earliest - 1e-9) {
                 earliest = Some((begin, candidate));
             }

@@ -9,8 +9,8 @@ use base::Instant;
 use wire::Method;
 
 impl SessionStore {
-    /// Records a response. A provisional one prolongs an INVITE, a final one ends its transaction. Returns the
-    /// transaction if it succeeded.
+    /// Records a response. A provisional response prolongs an INVITE; a final response ends its transaction. Returns
+    /// the transaction if it succeeded.
     pub(crate) fn respond(&mut self, now: Instant, response: &Response) -> Option<Success> {
         let id = response.into();
         let is_open = |at| self.find(at, &id).is_some();
@@ -82,7 +82,7 @@ impl SessionStore {
     pub(super) fn tally(&mut self, now: Instant, key: u32, outcome: Outcome) {
         let open = &self.transactions[key];
         let (slot, progressed) = (open.lease.slot(), open.progressed);
-        // Ringing counts once, however many provisional responses report it.
+        // Ringing counts once, whatever the number of provisional responses that report it.
         let again = outcome == Outcome::Progress && progressed;
         if !open.fresh || again {
             return;
@@ -114,8 +114,8 @@ impl SessionStore {
         }
     }
 
-    /// Restores a call whose INVITE was given up (Timer C, a lost response to a CANCEL, a restart) and gets a 2xx after
-    /// all. If the call was answered before, the 2xx is a late retransmission.
+    /// Restores a call whose INVITE was given up (after Timer C, a lost response to a CANCEL, or a restart), but now
+    /// gets a 2xx. If the call was answered before, the 2xx is a late retransmission.
     pub(super) fn revive(&mut self, now: Instant, at: u32, response: &Response) {
         let success = response.method == Method::Invite && (200..300).contains(&response.status);
         if success && self.table.get(at).was_never_answered() {
@@ -127,7 +127,7 @@ impl SessionStore {
     pub(super) fn answer(&mut self, now: Instant, at: u32, dialog: u32) {
         let session = self.table.get_mut(at);
         session.proven = true;
-        // The same tags come twice when the call passes here twice: that is one dialog, with one BYE.
+        // If the call passes this proxy twice, the same tags come twice. This is one dialog, with one BYE.
         session.add_dialog(dialog);
         if matches!(session.state, SessionState::Answered | SessionState::Confirmed | SessionState::Closing) {
             return;
@@ -140,10 +140,10 @@ impl SessionStore {
     pub(super) fn advance(&mut self, now: Instant, at: u32, (method, dialog): (Method, u32), status: u16) {
         let state = self.table.get(at).state;
         let success = status < 300;
-        // A challenge: the same request comes again with credentials.
+        // After a challenge, the same request comes again with credentials.
         let challenged = matches!(status, 401 | 407);
         match (method, state) {
-            // Forked upstream: the call lives as long as one of its branches.
+            // The call was forked upstream. It lives as long as one of its branches.
             (Method::Invite, SessionState::Invited) if self.is_inviting(at) => {}
             (Method::Invite, SessionState::Invited) => self.finish(now, at),
             (Method::Bye, SessionState::Answered | SessionState::Confirmed | SessionState::Closing)
@@ -154,11 +154,11 @@ impl SessionStore {
             // CANCEL and PRACK get 481 when their transaction is unknown (RFC 3261 §9.2, RFC 3262 §3); the dialog
             // continues.
             (Method::Cancel | Method::Prack, SessionState::Answered | SessionState::Confirmed) => {}
-            // The far side does not know the dialog (RFC 3261 §12.2.1.2: the dialog is over).
+            // The other side does not know the dialog (RFC 3261 §12.2.1.2: the dialog is over).
             (_, SessionState::Answered | SessionState::Confirmed) if status == 481 => {
                 self.end_dialog(now, at, dialog);
             }
-            // The call was known only from a token. The response shows that the far side knows the dialog too.
+            // The call was known only from a token. The response shows that the other side also knows the dialog.
             (_, SessionState::Confirmed) if success && self.is_unproven(at, dialog) => {
                 self.table.get_mut(at).proven = true;
                 self.set_state(now, at, SessionState::Confirmed);

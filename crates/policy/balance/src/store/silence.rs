@@ -8,7 +8,8 @@ use crate::{Direction, EndReason, RequestFacts, Sign, Slot};
 use base::Instant;
 
 impl SessionStore {
-    /// Ends everything that is due. Work is bounded; call again while [`Self::deadline`] is not after `now`.
+    /// Ends the sessions, transactions and leases that are due, up to a limit. Call it again while [`Self::deadline`]
+    /// is not after `now`.
     pub(crate) fn expire(&mut self, now: Instant) -> usize {
         let mut done = 0;
         while done < EXPIRE_BUDGET {
@@ -33,8 +34,8 @@ impl SessionStore {
         done
     }
 
-    /// Ends answered calls whose leases ended because their nodes lost them: possibly no BYE will come. Checks up to
-    /// `most` sessions from `at` on; returns the number checked.
+    /// Ends answered calls whose leases ended because their nodes lost the calls. Such a call may never get a BYE.
+    /// Checks up to `most` sessions from `at` on; returns the number checked.
     pub(super) fn end_lost(&mut self, now: Instant, at: u32, most: usize) -> usize {
         let is_lost = |session: &Session| {
             session.has_dialogs()
@@ -72,10 +73,10 @@ impl SessionStore {
         self.advance(now, at, of, 408);
     }
 
-    /// Records that another node answered an INVITE which this one, sent at `since`, left without a response. It is a
-    /// server failure unless the node has answered other INVITEs meanwhile; then the caller may be the cause.
+    /// Records that another node answered an INVITE which this node, sent at `since`, left without a response. This is
+    /// a server failure unless the node has answered other INVITEs meanwhile; then the caller may be the cause.
     pub(crate) fn is_passed_by(&mut self, now: Instant, slot: Slot, since: Instant) {
-        if self.evidence[slot.index()].serves_nobody_since(since) {
+        if self.evidence[slot.index()].serves_no_call_since(since) {
             self.count_outcome(now, slot, Outcome::ServerFailure, false);
         }
     }

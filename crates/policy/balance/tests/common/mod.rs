@@ -57,7 +57,7 @@ pub(crate) fn request(call: u64, method: Method, cseq: u32) -> RequestFacts<'sta
         direction: Direction::ToPool,
         pinned: None,
         by_token: false,
-        begun_by_peer: false,
+        started_by_peer: false,
         branch: 0,
         tags: Tags::default(),
         has_priority: false,

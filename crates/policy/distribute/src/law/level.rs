@@ -2,12 +2,16 @@
 //!
 //! For each path with level L (utilisation of the nodes that would keep the state of one more call), once a period:
 //!
-//! `keep <- keep + GAIN * (max(U_high, L) - U - D) / S`, between 0 and 1,
+//! `keep <- keep + GAIN * (max(U_high, L) - U - D) / S`, between 0 and 1.
 //!
-//! where S is the utilisation that the state of all calls arriving without state would cause: `S = r * open * U /
-//! (calls + r * kept)` with `r` the extra cost of a call with state. D is the utilisation of the calls that overload
-//! control refused while U is above `U_high`, as far as the path has room below it: `D = U * refused / calls`. A full
-//! node measures 1. Without D it would give state away by a tenth of the calls a period while it refuses half of them.
+//! S is the utilisation that the state of all calls arriving without state would cause, with `r` the extra cost of a
+//! call with state:
+//!
+//! `S = r * open * U / (calls + r * kept)`.
+//!
+//! D is the utilisation of the calls that overload control refused while U is above `U_high`, as far as the path has
+//! room below it: `D = U * refused / calls`. A full node measures 1. Without D it would give state away for a tenth of
+//! the calls a period while it refuses half of them.
 //!
 //! Up to `U_high` a node keeps all state, as in the paper. Above, it gives the excess away in about 1 / GAIN periods,
 //! whatever its amount, and takes it back as fast. When the nodes behind are as busy, it keeps more, up to their level.
@@ -21,18 +25,18 @@
 //! and carry no information: shares would stay at random values, or follow noise. So there are two rules for a path
 //! whose neighbour throttles:
 //! - A difference of less than [`NOISE`] counts as none.
-//! - Once a node at the entry and all of its paths were full for [`PATIENCE`] periods, `keep` goes to 1: the best split
+//! - When a node at the entry and all of its paths were full for [`PATIENCE`] periods, `keep` goes to 1: the best split
 //!   that is possible by hand, "state at the first". State kept there leaves the node fewer calls to forward, and calls
-//!   that the first node cannot handle cost the others nothing. It stays at 1 until the node is no longer full, and
-//!   then levelling resumes. Meanwhile the node refuses calls of clients (`entry.rs`), which ends this state if the
-//!   load stays. This rule does not apply to a node that gets calls without state from a neighbour: that neighbour may
-//!   have room.
+//!   that the first node cannot handle cost the other nodes nothing. `keep` stays at 1 until the node is no longer
+//!   full; then levelling resumes. Meanwhile the node refuses calls of clients (`entry.rs`), which ends the overload if
+//!   the load stays. This rule does not apply to a node that gets calls without state from a neighbour, since this
+//!   neighbour may have room.
 
 use super::{NodeLoad, PathLoad, Saturation};
 use crate::DistributionSettings;
 
 /// Fraction of the distance to its goal that the law moves in a period. A node sees its neighbours' reaction one period
-/// late, and two nodes correct the same difference: above one half they would overshoot for ever.
+/// late, and two nodes correct the same difference. Above one half they would overshoot for ever.
 const GAIN: f64 = 0.25;
 
 /// Smallest utilisation used as a divisor: an idle node needs no correction.
@@ -80,7 +84,7 @@ pub(super) fn adjust(
 }
 
 impl Saturation {
-    /// Whether all were full for longer than a burst, and this node still is.
+    /// Whether all nodes were full for longer than a burst, and this node still is.
     pub(super) fn is_standing(self) -> bool {
         self.periods >= PATIENCE
     }

@@ -97,7 +97,7 @@ impl Share {
 /// Decision of a law for a path.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Share {
-    /// Share of the calls without state that get it here, from 0 to 1.
+    /// Share of the calls arriving without state whose state is kept here, from 0 to 1.
     pub(crate) keep: f64,
     /// `Csf_reduced` of algorithm 1, calls a second.
     reduced: f64,

@@ -2,8 +2,8 @@
 //!
 //! While utilisation is at or above `U_high`, the limit of calls with state, `Csf_reduced`, falls by `deltaC` in each
 //! period, on paths that are not throttled. The paper has one limit per node. Here each path has one, and `deltaC` is
-//! divided by the paths' calls, so that a single path is the paper's case. Line 2 computes the utilisation that a
-//! number of calls would cause; here it is measured.
+//! divided among the paths in proportion to their calls. So a node with a single path behaves as in the paper. Line 2
+//! computes the utilisation that a number of calls would cause; here it is measured.
 //!
 //! The paper does not say how the limit grows again. Here it is removed below `U_low`, where throttling ends too.
 

@@ -16,8 +16,8 @@ const LAST: usize = 30;
 
 /// Largest load that can be carried of an offered load, if the entries refuse the excess.
 ///
-/// An entry that is offered X calls/s and accepts L spends `REFUSING * (X - L)` of forwarding on refusals. So it acts
-/// like one that loses `REFUSING * X` of its time and forwards each call for that much less.
+/// An entry that is offered X calls/s and accepts L spends `REFUSING * (X - L)` of forwarding on refusals. So it
+/// behaves like a node that loses `REFUSING * X` of its time and forwards each call for this much less.
 fn plan(case: &Case, offered: f64) -> f64 {
     let optimum = case.optimum();
     if offered <= optimum {
@@ -79,7 +79,7 @@ fn the_table_of_refusals() {
 }
 /// Beyond the network's capacity, at least 95 % of the load of a plan with refusals is carried.
 #[test]
-fn an_entry_refuses_what_is_too_much() {
+fn an_entry_refuses_the_excess() {
     for case in cases() {
         for part in [1.0, 1.2, 2.0] {
             let offered = case.optimum() * part;
@@ -92,7 +92,7 @@ fn an_entry_refuses_what_is_too_much() {
 
 /// From a cold start at 150 % of the capacity, state is given away within a few periods.
 #[test]
-fn what_is_refused_makes_state_go_fast() {
+fn state_is_given_away_quickly_when_calls_are_refused() {
     let mut table = String::from("periods until 95 % of the plan with refusals is carried, at 150 %\n");
     for case in cases() {
         let offered = case.optimum() * 1.5;
@@ -127,13 +127,13 @@ fn a_fixed_share_stays_and_the_entry_refuses() {
 
 /// Nothing is refused while there is room, or once there is room again.
 #[test]
-fn everything_is_taken_where_there_is_room() {
+fn every_call_is_accepted_if_there_is_room() {
     for case in cases() {
         let mut network = case.network(ShareLaw::Level);
         network.refusing = Some(REFUSING);
         for load in [0.9, 2.0, 0.7] {
             (0..PERIODS).for_each(|_| drop(network.period(case.optimum() * load)));
-            let takes_all = case.paths.iter().all(|(path, _)| network.nodes[path[0]].takes() >= 1.0);
+            let takes_all = case.paths.iter().all(|(path, _)| network.nodes[path[0]].accepted_share() >= 1.0);
             assert_eq!(takes_all, load < 1.0, "{} at {load}", case.name);
         }
     }
@@ -153,7 +153,7 @@ proptest! {
 
     /// Without refusals, the share of the first node settles at any load above the capacity.
     #[test]
-    fn a_saturated_series_comes_to_rest(case in series(), part in 1.05..3.0_f64) {
+    fn the_share_of_a_saturated_series_settles(case in series(), part in 1.05..3.0_f64) {
         let (_, swing) = settled(&case, ShareLaw::Level, None, case.optimum() * part);
         prop_assert!(swing < 0.1, "{swing}");
     }
@@ -162,7 +162,7 @@ proptest! {
     /// first node and expensive state at the next, which is full: shares swing there (89 % was the least of 13,000
     /// random networks).
     #[test]
-    fn a_series_that_refuses_is_never_far_from_the_plan(case in series(), part in 1.0..2.0_f64) {
+    fn a_series_that_refuses_calls_carries_nearly_the_plan(case in series(), part in 1.0..2.0_f64) {
         if let Some(part) = of_plan(&case, part) {
             prop_assert!(part >= 0.85, "{part}");
         }
@@ -189,7 +189,7 @@ fn series_that_refuse_are_near_the_plan() {
     let networks = (series(), 1.0..2.0_f64);
     let parts: Vec<f64> = (0..100)
         .filter_map(|_| {
-            let (case, part) = networks.new_tree(&mut runner).expect("nothing is rejected").current();
+            let (case, part) = networks.new_tree(&mut runner).expect("no value is rejected").current();
             of_plan(&case, part)
         })
         .collect();

@@ -117,8 +117,8 @@ fn score(case: &Case, mut network: Network, load: f64) -> Score {
 
 const LAWS: [(ShareLaw, &str); 2] = [(ShareLaw::Paper, "paper"), (ShareLaw::Level, "level")];
 
-/// With any period, nearly all calls that can be carried are. A short period has fewer calls, so that chance has more
-/// effect; it must not take longer in periods.
+/// With any period, nearly all calls that can be carried are carried. A short period has fewer calls, so that chance
+/// has more effect; but the law must not take more periods.
 #[test]
 fn shares_settle_with_any_period() {
     for period in [200, 5_000].map(Duration::from_millis) {
@@ -162,7 +162,7 @@ fn levelling_is_within_five_percent_of_the_optimum() {
     }
 }
 
-/// Tells each node its own cost of state, or a part of it.
+/// Sets the cost of state of each node, or a part of it.
 fn tell_costs(network: &mut Network, part: f64) {
     for (node, cost) in network.costs.iter().enumerate() {
         let settings = DistributionSettings {
@@ -175,7 +175,7 @@ fn tell_costs(network: &mut Network, part: f64) {
 
 /// Levelling still works if state costs up to three times the configured value, or a third.
 #[test]
-fn a_wrong_cost_of_state_is_borne() {
+fn levelling_works_with_a_wrong_cost_of_state() {
     for (part, periods) in [(1.0 / 3.0, 30), (3.0, 60)] {
         for case in cases() {
             let mut network = case.network(ShareLaw::Level);
@@ -188,9 +188,9 @@ fn a_wrong_cost_of_state_is_borne() {
     }
 }
 
-/// State and authentication, each with its own distributor, on one processor per node: within 5 % of the program for
-/// both, if nodes are equal. Otherwise the program gives state to the node that is better at it than at authentication,
-/// which levelling cannot know.
+/// State and authentication, each with its own distributor, on one processor per node. With equal nodes the load is
+/// within 5 % of the program for both. Otherwise the program gives state to the node that is better at it than at
+/// authentication, which levelling cannot know.
 #[test]
 fn two_functions_share_the_nodes() {
     const AUTHENTICATING: f64 = 500.0;
@@ -223,11 +223,12 @@ fn two_functions_share_the_nodes() {
                 excess += (busiest - 1.0).max(0.0) / LAST as f64;
             }
         }
-        assert!(excess < 0.005, "{}: the busiest node has {excess} too much to do", case.name);
+        assert!(excess < 0.005, "{}: the load of the busiest node is {excess} above its capacity", case.name);
     }
 }
 
-/// As in the paper: below the threshold the first node keeps all state; above it gives away no more than needed.
+/// As in the paper: below the threshold the first node keeps all state. Above it, the node gives away no more than
+/// needed.
 #[test]
 fn with_room_the_first_node_keeps_all() {
     for (law, _) in LAWS {
@@ -241,12 +242,12 @@ fn with_room_the_first_node_keeps_all() {
 
 /// After a peak all state returns.
 #[test]
-fn a_peak_leaves_no_trace() {
+fn after_a_peak_all_state_returns() {
     for (law, _) in LAWS {
         let case = &cases()[2];
         let mut network = case.network(law);
         (0..40).for_each(|_| drop(network.period(case.optimum() * 1.2)));
-        assert!(network.nodes[0].notice(None).throttled, "{law:?}: all are saturated");
+        assert!(network.nodes[0].notice(None).throttled, "{law:?}: all nodes are saturated");
         (0..40).for_each(|_| drop(network.period(600.0)));
         assert!(!network.nodes[0].notice(None).throttled);
         assert!((network.nodes[0].keep(1) - 1.0).abs() < 1e-9, "{law:?}");

@@ -22,8 +22,8 @@ pub(crate) struct Network {
     pub(crate) refusing: Option<f64>,
     /// Fractional calls of each path that are carried over.
     rest: Vec<f64>,
-    /// Share of new calls that the overload control of each node accepts, without regard to what it gives away: those
-    /// that it has time for.
+    /// Share of new calls that the overload control of each node accepts, without regard to the state that the node
+    /// gives away: the calls that it has time for.
     control: Vec<f64>,
     /// Calls of each path that its entry admits, and the part of them that its overload control accepts.
     let_in: Vec<f64>,
@@ -73,8 +73,8 @@ impl Network {
                     keepers.push(place);
                     kept = true;
                 }
-                StateDecision::PassKept => assert!(kept, "passed as kept, and nobody keeps it"),
-                StateDecision::PassOpen => assert!(!kept, "a mark is gone"),
+                StateDecision::PassKept => assert!(kept, "passed as kept, but no node keeps it"),
+                StateDecision::PassOpen => assert!(!kept, "a mark was removed"),
             }
         }
         keepers
@@ -99,12 +99,12 @@ impl Network {
                 let entry = self.paths[path].0[0];
                 if let Some(part) = self.refusing {
                     demand[entry] += part * self.costs[entry].forward;
-                    self.let_in[path] += self.nodes[entry].takes();
+                    self.let_in[path] += self.nodes[entry].accepted_share();
                     if self.let_in[path] < 1.0 {
                         continue;
                     }
                     self.let_in[path] -= 1.0;
-                    self.taken[path] += (self.control[entry] / self.nodes[entry].takes()).min(1.0);
+                    self.taken[path] += (self.control[entry] / self.nodes[entry].accepted_share()).min(1.0);
                     if self.taken[path] < 1.0 {
                         self.nodes[entry].on_refused(None);
                         continue;
@@ -124,7 +124,7 @@ impl Network {
         }
         for ((demand, control), node) in demand.iter_mut().zip(&mut self.control).zip(&self.nodes) {
             *demand /= self.period.as_secs_f64();
-            *control = (control.min(node.takes()) / demand.max(0.1)).min(1.0);
+            *control = (control.min(node.accepted_share()) / demand.max(0.1)).min(1.0);
         }
         let through = |node: &usize| 1.0 / demand[*node].max(1.0);
         let survive = |path: &(Vec<usize>, f64)| path.0.iter().map(through).product::<f64>();

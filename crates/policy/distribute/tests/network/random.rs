@@ -210,10 +210,10 @@ proptest! {
         }
     }
 
-    /// As long as a node on the path of an entry's calls has room, its clients are not throttled; with real work and
-    /// real load.
+    /// As long as a node on the path of an entry's calls has room, the clients of the entry are not throttled. Work and
+    /// load are simulated.
     #[test]
-    fn nobody_is_throttled_while_a_node_of_the_path_has_room(
+    fn no_client_is_throttled_while_a_node_of_its_path_has_room(
         paths in paths(),
         rates in rates(),
         settings in settings(),
@@ -238,7 +238,7 @@ proptest! {
     }
 
     /// At least 95 % of the linear program's load is carried, apart from chance, for any forks and joins. The program
-    /// knows all costs; the nodes differ, and are all told the same cost of state.
+    /// knows all costs; the nodes differ, but all are configured with the same cost of state.
     #[test]
     fn levelling_is_near_the_optimum_of_any_network(topology in topologies()) {
         let load = solve(&topology).expect("a plan").load * 0.95;

@@ -7,8 +7,8 @@ use core::time::Duration;
 pub const VALIDITY: Duration = Duration::from_millis(3_500);
 /// Half-life, after that time, of the part above the safe share.
 const HALF_LIFE: Duration = Duration::from_secs(5);
-/// Share of the last capacity that a silent server keeps. Not zero: perhaps only the updates are lost, and the calls
-/// that the server still gets show whether it lives.
+/// Share of the last capacity that a silent server keeps. Not zero: perhaps only the updates are lost. The calls that
+/// the server still gets show whether it is alive.
 const SAFE_SHARE: f64 = 0.2;
 
 /// The last announcement of a server.
@@ -19,7 +19,7 @@ pub struct Announced {
 }
 
 impl Announced {
-    /// Records an update at `now`. A capacity that is no finite number counts as 0.
+    /// Records an update at `now`. A capacity that is not a finite number counts as 0.
     pub fn new(now: Instant, capacity: f64) -> Self {
         Self { capacity: if capacity.is_finite() { capacity.max(0.0) } else { 0.0 }, at: now }
     }
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_silent_server_keeps_its_safe_share_and_no_more() {
+    fn a_silent_server_keeps_only_its_safe_share() {
         let at = Instant::from_millis;
         let told = Announced::new(at(1_000), 300.0);
         let capacity = |millis| told.capacity(at(millis), VALIDITY);

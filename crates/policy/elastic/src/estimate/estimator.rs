@@ -27,8 +27,8 @@ impl ServerWindow {
     /// A window without calls.
     pub const EMPTY: Self = Self { calls: 0, p95: None, goodput: 0.0, oldest: None };
 
-    /// Time for which no call has been forwarded, if it exceeds the threshold: the server has stopped, perhaps with few
-    /// calls.
+    /// Time for which no call has been forwarded, if it exceeds the threshold. The server has then stopped, perhaps
+    /// with few calls.
     pub(super) fn stands_still(&self, settings: &EstimatorSettings) -> Option<Duration> {
         self.oldest.filter(|oldest| self.p95.is_none() && *oldest > settings.threshold)
     }
@@ -101,8 +101,8 @@ impl Estimator {
         self.capacity
     }
 
-    /// Adds a window that was read late, so that its counts may belong to other windows. It counts only if it is slow,
-    /// since no law raises the capacity above the threshold. A fast one changes nothing.
+    /// Adds a window that was read late, so that its counts may belong to other windows. A late window counts only if
+    /// it is slow, since no law raises the capacity above the threshold. A fast late window changes nothing.
     pub fn on_late_window(&mut self, now: Instant, window: &ServerWindow) -> f64 {
         let latency = window.p95.or_else(|| window.stands_still(&self.settings));
         let is_slow = latency.is_some_and(|latency| latency > self.settings.threshold);
@@ -115,6 +115,6 @@ fn start(settings: &EstimatorSettings) -> f64 {
 }
 
 fn bounded(settings: &EstimatorSettings, capacity: f64) -> f64 {
-    // The lower bound comes last: a maximum below it means a server that is hardly there.
+    // The lower bound comes last. With a maximum below it, the server has almost no capacity.
     capacity.min(settings.maximum).max(settings.minimum)
 }

@@ -1,8 +1,9 @@
 //! Estimates of the calls a second that a server can take, from its latency.
 //!
-//! An [`Estimator`] gets each window ([`Estimator::on_window`]) and returns the capacity to announce. There is one file
-//! per law; [`CapacityLaw`] names them. Each law's constants are there, with value, unit and source; [`EstimatorSettings`] has the
-//! values that users set. In front, an [`Announced`] holds the last announcement of a server.
+//! An [`Estimator`] gets each window ([`Estimator::on_window`]) and returns the capacity to announce. [`CapacityLaw`]
+//! names the laws; there is one file per law. Each file has the law's constants, with value, unit and source;
+//! [`EstimatorSettings`] has the values that users set. In front of the servers, an [`Announced`] holds the last
+//! announcement of a server.
 
 mod announced;
 mod estimator;

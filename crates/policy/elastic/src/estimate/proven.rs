@@ -6,19 +6,20 @@
 //!
 //! - L > 1 in two windows in a row, and no cut in the last 2 s: `c <- b * clamp(1 / sqrt(L), 0.7, 0.95)`, not below
 //!   `0.2 * P`. The base b is g, but at most c, if the capacity was tried (g >= 0.8 c); otherwise it is c. So a slow
-//!   server with little load is cut step by step, not to its little load. A server that gets more than its capacity,
-//!   from other senders, is cut as well. If no call was forwarded and the oldest is older than the threshold, the
-//!   latency counts as infinite, however few calls there are.
+//!   server with little load is cut step by step, and not at once to its little load. A server that gets more than its
+//!   capacity, from other senders, is cut as well. If no call was forwarded and the oldest is older than the threshold,
+//!   the latency counts as infinite, however few calls there are.
 //! - L < 0.9 and the capacity was tried: `c <- c + max(0.3 * (P - c), 0.05 * c) * h / 2^f` for each second. Here h is
 //!   the room for growth, `min(1, 2 * (0.9 - L))`, and f the number of times in a row that growth ended in a cut.
-//! - L < 0.9 and it was not tried: the same without `0.05 * c`, only up to P, and proportionally slower below 0.3 c.
+//! - L < 0.9 and the capacity was not tried: the same without `0.05 * c`, only up to P, and proportionally slower below
+//!   0.3 c.
 //! - Otherwise c does not change.
 //!
 //! Windows with few calls are not conclusive. They are combined until they have ten calls, or 0.8 c if that is less.
 //!
 //! After 30 s without a cut, f is zero. P decays: a cut of a capacity that has grown since the last cut moves P an
-//! eighth of the way to the remaining capacity. Successive cuts have one cause and teach nothing new, so a server whose
-//! neighbours leave it nothing for a minute recovers soon afterwards.
+//! eighth of the way to the remaining capacity. Successive cuts have one cause, so the later ones carry no new
+//! information. So a server whose neighbours leave it no processor time for a minute recovers soon afterwards.
 //!
 //! The constants were chosen in the model of `crates/policy/elastic/tests/estimate`.
 
@@ -37,7 +38,7 @@ const GAP: Duration = Duration::from_secs(2);
 const CUT_MOST: f64 = 0.7;
 /// Largest factor of a cut.
 const CUT_LEAST: f64 = 0.95;
-/// Cuts do not go below this part of the proven rate. If latency stays high there, load is not the cause.
+/// Cuts do not go below this part of the proven rate. If latency stays high at this rate, load is not the cause.
 const FLOOR: f64 = 0.2;
 /// Capacity grows while latency is below this part of the threshold, so that noise stays below it too.
 const GOAL: f64 = 0.9;
@@ -114,7 +115,7 @@ impl Proven {
         capacity: f64,
         window: &ServerWindow,
     ) -> f64 {
-        // A small capacity brings few calls. They must suffice, or the capacity would stay small for ever.
+        // A small capacity brings few calls. These few must suffice, or the capacity would stay small for ever.
         let least = CALLS_MIN.min((USED * capacity).floor()).max(1.0);
         let gathered = if window.stands_still(settings).is_some() {
             self.few = Few::default();

@@ -27,9 +27,9 @@ pub struct EstimatorSettings {
     pub minimum: f64,
     /// Initial capacity as part of `maximum`: 0.5. The paper gives no value.
     pub start: f64,
-    /// Whether [`CapacityLaw::Smace`] limits the goodput above the threshold to the capacity: yes. An addition. The paper uses
-    /// the measured goodput. If a server carries more than its capacity, because calls bypass the queue, 90 % of that
-    /// goodput would be an increase.
+    /// Whether [`CapacityLaw::Smace`] limits the goodput above the threshold to the capacity: yes. An addition; the
+    /// paper uses the measured goodput. If a server carries more than its capacity, because calls bypass the queue, 90
+    /// % of this goodput would be an increase.
     pub goodput_bounded: bool,
 }
 

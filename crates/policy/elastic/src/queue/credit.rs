@@ -4,7 +4,7 @@ use super::Accrual;
 use base::Instant;
 use core::time::Duration;
 
-/// Time whose income is the most credit that is kept.
+/// Time whose accrued credit is the most that is kept.
 const BURST: Duration = Duration::from_millis(100);
 
 /// Credit that is this little below a call counts as a whole call: sums of fractions are not exact.
@@ -12,7 +12,7 @@ const ROUNDING: f64 = 1e-6;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Income of credit: at a rate with a limit of what is kept, or as a counter that is set each second.
+/// Accrual of credit: at a rate with a limit of the kept credit, or as a counter that is set each second.
 enum Inflow {
     Even { rate: f64, most: f64 },
     EachSecond,
@@ -51,7 +51,7 @@ impl Credit {
     pub(super) fn accrue(&mut self, now: Instant, capacity: f64, accrual: Accrual) {
         let since = now - self.at;
         if capacity <= 0.0 {
-            // A capacity of zero also voids the credit that it had.
+            // A capacity of zero also voids the credit that the member had.
             *self = Self { left: 0.0, at: self.at.max(now) };
             return;
         }
@@ -103,7 +103,7 @@ impl Credit {
                 let wait = ((1.0 - self.left) / rate).clamp(0.0, 3e7);
                 self.at + Duration::from_secs_f64(wait)
             }
-            // The credit is there already, and something else holds the member up.
+            // The credit is there already, and another limit holds the member up.
             Inflow::EachSecond if self.has_call() => now,
             Inflow::EachSecond => self.at + SECOND,
         };

@@ -13,7 +13,7 @@ pub enum OfferResult {
     Delivered,
     /// It waits.
     Waiting,
-    /// It waits already; this copy is dropped.
+    /// The call waits already; this copy is dropped.
     Absorbed,
     /// The queue is full; the effects contain the response.
     Refused,
@@ -99,7 +99,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         }
     }
 
-    /// Member for a call that can go at once: one has room and no call waits. If `None`, [offer](Self::offer) the call.
+    /// Member for a call that can go at once: one has room and no call waits. `None`: [offer](Self::offer) the call.
     pub fn pull(&mut self, now: Instant) -> Option<M> {
         if self.waiting.len() > 0 {
             return None;
@@ -110,7 +110,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         Some(member)
     }
 
-    /// Copy without the calls' items, to find out what this queue would do.
+    /// Copy without the calls' items, to find out the decisions of this queue without changing it.
     pub fn without_items(&self) -> FrontQueue<K, (), M> {
         FrontQueue {
             settings: self.settings,
@@ -210,8 +210,8 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.members.has(member)
     }
 
-    /// Records that another member got an unanswered call as well, which this one got at `sent`. Its load is now with
-    /// the other.
+    /// Records that another member got an unanswered call as well, which `member` got at `sent`. The other member now
+    /// has its load.
     pub fn moved(&mut self, member: M, sent: Instant) {
         self.members.moved(member, sent);
     }
@@ -222,8 +222,8 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.has_changed(now);
     }
 
-    /// Records that a call that a member got at `sent` was never sent, or that its response will not be reported. It no
-    /// longer counts as unanswered; returns whether it did. Call [`tick`](Self::tick) afterwards.
+    /// Records that a call that a member got at `sent` was never sent, or that its response will not be reported. The
+    /// call no longer counts as unanswered; returns whether it did. Call [`tick`](Self::tick) afterwards.
     pub fn taken_back(&mut self, now: Instant, member: M, sent: Instant) -> bool {
         self.has_changed(now);
         self.members.taken_back(now, member, sent)

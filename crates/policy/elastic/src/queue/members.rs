@@ -31,7 +31,7 @@ pub struct MemberView {
     pub credit: f64,
     /// Unanswered calls. Counted only with [`QueueSettings::threshold`].
     pub unanswered: usize,
-    /// Most unanswered calls before it gets no other one; infinite without a threshold.
+    /// Number of unanswered calls from which the member gets no other call; infinite without a threshold.
     pub unanswered_most: f64,
     /// Whether its updates are missing.
     pub silent: bool,
@@ -96,26 +96,26 @@ impl<M: Ord + Copy> Members<M> {
         self.all.remove(&member);
     }
 
-    /// Records that another member got a call as well, which this one got at `sent`.
+    /// Records that another member got a call as well, which this member got at `sent`.
     pub(super) fn moved(&mut self, member: M, sent: Instant) {
         if let Some(member) = self.all.get_mut(&member) {
             member.unanswered.moves(sent);
         }
     }
 
-    /// Records any response of it. Returns whether it had stopped.
+    /// Records any response of a member. Returns whether the member had stopped.
     pub(super) fn answers(&mut self, member: M) -> bool {
-        self.all.get_mut(&member).is_some_and(|member| member.unanswered.lives())
+        self.all.get_mut(&member).is_some_and(|member| member.unanswered.record_response())
     }
 
-    /// Records its first response to a call that it got at `sent`.
+    /// Records a member's first response to a call that the member got at `sent`.
     pub(super) fn answered(&mut self, now: Instant, member: M, sent: Instant, settings: &QueueSettings) {
         if let (Some(member), Some(threshold)) = (self.all.get_mut(&member), settings.threshold) {
             member.unanswered.answer(now, sent, threshold);
         }
     }
 
-    /// Stops counting a call that it got at `sent` as unanswered. Returns whether it did count.
+    /// Stops counting a call that the member got at `sent` as unanswered. Returns whether it did count.
     pub(super) fn taken_back(&mut self, now: Instant, member: M, sent: Instant) -> bool {
         self.all.get_mut(&member).is_some_and(|member| member.unanswered.take_back(now, sent))
     }
@@ -198,14 +198,14 @@ impl<M: Ord + Copy> Members<M> {
 
 impl Member {
     /// Capacity that counts. While updates are missing, it is unknown whether the server is slow or the updates are
-    /// lost. The decayed capacity is too little for a healthy server, so a larger estimate is used.
+    /// lost. The decayed capacity is too little for a healthy server, so a larger estimate is used if there is one.
     fn capacity(&self, now: Instant, settings: &QueueSettings) -> f64 {
         let held = self.announced.capacity(now, settings.validity);
         if self.announced.is_silent(now, settings.validity) { held.max(self.estimated) } else { held }
     }
 
-    /// Rate at which it may get calls: its capacity, or its present pace of responses if accrual uses responses. A
-    /// capacity of zero gives zero.
+    /// Rate at which the member may get calls: its capacity, or its present pace of responses if accrual uses
+    /// responses. A capacity of zero gives zero.
     fn rate(&self, now: Instant, settings: &QueueSettings) -> f64 {
         let capacity = self.capacity(now, settings);
         match (settings.accrual, self.unanswered.pace(now)) {

@@ -4,12 +4,12 @@
 //! From tag) until a member (`M`) has spare capacity. Members are ordered by `M`: index packing fills the first member
 //! first.
 //!
-//! It is the paper's second thread. The first one, the {Call-ID, server} mapping, is the caller's session table.
+//! It is the paper's second thread. The first thread, the {Call-ID, server} mapping, is the caller's session table.
 //! Requests of a session never enter the queue. The caller enters the session of a delivered item before it reads the
 //! next message, so that retransmissions find it.
 //!
-//! Waiting is bounded by length and by time. No call waits past its bound. By then the client has retransmitted the
-//! INVITE or soon will, and the next copy is as good as this one.
+//! Waiting is bounded by length and by time. No call waits past its bound. At the bound the client has retransmitted
+//! the INVITE or soon will, and the next copy serves as well as the waiting one.
 //!
 //! A member has no more unanswered calls than its capacity times the threshold ([`QueueSettings::threshold`]). Further
 //! calls wait here, where another member may pull them.

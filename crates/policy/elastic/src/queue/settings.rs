@@ -3,32 +3,33 @@
 use crate::estimate::VALIDITY;
 use core::time::Duration;
 
-/// Rate at which a member may pull: its credit, of which each call takes one.
+/// Rule by which a member gets credit. Each call that the member gets takes one unit of credit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Accrual {
-    /// At the rate of its responses. The unanswered calls bound it, so a [threshold](QueueSettings::threshold) is
-    /// required. The bound comes from its capacity or its present rate of responses, so that a capacity that is too low
-    /// makes no call wait.
+    /// At the rate of the member's responses. The number of unanswered calls limits the calls that it gets, so a
+    /// [threshold](QueueSettings::threshold) is required. This limit comes from the capacity of the member or from its
+    /// present rate of responses. So a capacity that is announced too low makes no call wait.
     Answers {
-        /// Most calls a second, above 0; credit for 100 ms of them is kept.
+        /// Most calls a second, above 0. At most the credit of 100 ms at this rate is kept.
         most: f64,
     },
-    /// Evenly at its capacity. Keeps the credit of 100 ms, and at least one call. Calls reach the member at its rate,
-    /// not all at the start of a second.
+    /// Evenly, at the member's capacity. At most the credit of 100 ms is kept, or the credit of one call if that is
+    /// more. So calls reach the member at an even rate, not all at the start of a second.
     Smooth,
-    /// The paper's rule: each second starts with the capacity as a counter (listing 1, lines 17 and 19); the remainder
-    /// is dropped.
+    /// The paper's rule (listing 1, lines 17 and 19): each second, a counter is set to the capacity. Whole calls that
+    /// are left from the second before are dropped.
     PerSecond,
 }
 
 /// Choice of the member with room that gets a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MemberChoice {
-    /// The member with the most credit relative to the most it can hold. All members, small ones too, get calls in
-    /// proportion to their capacities. The paper says "a server with capacity > 0".
+    /// The member with the highest credit relative to the most credit that it can have. Near full load, members get
+    /// calls in proportion to their capacities. Below it all credits are full, and equal members get calls by turn. The
+    /// paper says "a server with capacity > 0".
     MostRoom,
-    /// Transaction-Least-Work-Left: the member with the least load divided by capacity; the caller sets the load. Load
-    /// shows contention at once, capacity only after some windows.
+    /// Transaction-Least-Work-Left: the member with the least load divided by capacity. The caller of the queue sets
+    /// the load. Load shows contention at once; an announced capacity shows it only after some measurement windows.
     #[default]
     Tlwl,
     /// Index packing (`AutoScale`): the first member in order, so that the last ones are idle and can be stopped.
@@ -38,8 +39,8 @@ pub enum MemberChoice {
 /// Response to a call that cannot wait, or has waited too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overflow {
-    /// 503 with a Retry-After between these numbers of seconds, inclusive. The given random number spreads it, so that
-    /// refused callers do not come back at once.
+    /// 503 with a Retry-After between these numbers of seconds, inclusive. A random number spreads the values, so that
+    /// refused callers do not all retry at the same time.
     Refuse {
         /// Least value.
         least: u32,
@@ -50,19 +51,21 @@ pub enum Overflow {
     Drop,
 }
 
-/// Most waiting calls: as many as all members take within the target delay (`queue_length` of section V-B).
+/// Limit of waiting calls: as many as all members together take within the target delay (`queue_length` of section
+/// V-B).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LengthSettings {
-    /// Target delay: 200 ms.
+    /// Target delay; by default 200 ms.
     pub delay: Duration,
-    /// Least value: 8, for members without an announcement.
+    /// Least value of the limit; by default 8. It applies while no member has announced a capacity.
     pub least: usize,
-    /// Largest value, whatever members announce: 10,000. Waiting calls take memory.
+    /// Largest value of the limit, however large the announced capacities are; by default 10,000. Waiting calls take
+    /// memory.
     pub most: usize,
 }
 
 impl LengthSettings {
-    /// Most waiting calls for members of this total capacity, in calls a second.
+    /// Returns the limit of waiting calls for members with this total capacity, in calls a second.
     pub fn length(&self, total: f64) -> usize {
         let wanted = (self.delay.as_secs_f64() * total) as usize;
         wanted.max(self.least).min(self.most)

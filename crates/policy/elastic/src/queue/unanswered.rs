@@ -7,32 +7,35 @@
 //! unanswered < max(2, c * (T + base))
 //! ```
 //!
-//! T is the threshold of the first response. `base` is the time to a first response without waiting: the round trip is
-//! no work of the member. Calls beyond the bound wait in front, where another member may pull them. The bound is at
-//! least 2. Otherwise each call that a slow member loses would stop it for 100 ms.
+//! T is the threshold of the first response. `base` is the time to a first response without waiting, since the round
+//! trip is no work of the member. Calls beyond the bound wait in front, where another member may pull them. The bound
+//! is at least 2. Otherwise each call that a slow member loses would stop it for 100 ms.
 //!
 //! - **`base`** is the shortest time to a first response in this and the last minute. It is limited by the last
 //!   *measurement*: the time of a call that was alone in the member, or T before the first such call. Without this
 //!   limit, a standing queue in which all calls wait would raise `base`. `base` would raise the bound, and the bound
 //!   the queue, minute after minute. BBR limits its shortest round trip in the same way, by `ProbeRTT`.
 //! - **A measurement** is made when the first response of a minute took longer than T + `base`: the member is
-//!   overloaded, has become slower, or its round trip is longer. It gets no call until it has answered all of its
-//!   calls, and then one alone. If this lone call also takes longer than T + `base`, that may be a spike, such as a
-//!   pause of the member. A second lone call confirms it: the shorter time of both counts. All threads of a process
-//!   measure at about the same time, since their minutes are the same, so a thread measures few calls of the others. So
-//!   a slower member is recognised after a minute or two, and an overloaded one answers the lone call as fast as ever.
+//!   overloaded, has become slower, or its round trip is longer. The member gets no call until it has answered all of
+//!   its calls, and then one alone. If this lone call also takes longer than T + `base`, the cause may be a spike, such
+//!   as a pause of the member. A second lone call confirms it: the shorter time of both counts. All threads of a
+//!   process measure at about the same time, since their minutes are the same, so a thread measures few calls of the
+//!   others. So a slower member is recognised after a minute or two, and an overloaded member answers the lone call as
+//!   fast as ever.
 //! - **Calls that are passed over.** Servers answer in about the order of arrival. Once a call is answered that was
-//!   sent T after another one, the earlier call is lost, or the member does not answer its kind. It no longer counts
-//!   (like RACK for TCP segments, RFC 8985). Until then it does, so lost calls take part of the bound for about T each.
-//! - **A member that answers nothing** gets one call at a time. When its last call and its last response are older than
-//!   100 ms, and than twice the time of that response, the calls at the bound are given up. One more is then sent as a
-//!   probe. The next probe follows a response, or comes after twice the wait, at most 4 s. Any response ends this
-//!   state.
+//!   sent T after another one, the earlier call is lost, or the member does not answer calls of its kind. The earlier
+//!   call no longer counts (like RACK for TCP segments, RFC 8985). Until then it counts, so lost calls take part of the
+//!   bound for about T each.
+//! - **A member that answers nothing** gets one call at a time. A probe is due when its last call and its last response
+//!   are older than 100 ms, and than twice the time of this response. Then the calls at the bound are given up, and one
+//!   more call is sent as a probe. The next probe follows a response, or comes after twice the wait, at most 4 s. Any
+//!   response ends this state.
 //! - **Pace** is the rate of the member's responses to calls from this queue. It covers the last 100 to 200 ms of the
-//!   time in which it had at least two calls; a lone call does not show its speed. Pace is unknown after a silence, and
-//!   after 10 s without such a time. If members pull at the rate of their responses, the bound is at least `pace * T /
-//!   2`. With so many calls a member answers within half of the threshold, so a smaller bound would hold back calls for
-//!   which it has time. The half keeps responses within the threshold, so that `c` can recover.
+//!   time in which the member had at least two calls; a lone call does not show its speed. Pace is unknown after a
+//!   silence, and after 10 s without two calls at once. If members pull at the rate of their responses, the bound is at
+//!   least `pace * T / 2`. With so many calls a member answers within half of the threshold, so a smaller bound would
+//!   hold back calls for which the member has time. The half keeps responses within the threshold, so that `c` can
+//!   recover.
 //! - **Calls without load.** Calls given up or passed over, and all calls when a probe is due, count as no load.
 //!   Otherwise a recovered member would get no calls while others are idle.
 
@@ -64,7 +67,7 @@ pub(super) struct Unanswered {
     /// Times of sending, in order.
     sent: VecDeque<Instant>,
     /// Times of calls that no longer count, since the member does not work on them or was sent a probe. Their callers
-    /// have no response, so they are still open calls of the member.
+    /// have no response, so these calls are still open calls of the member.
     lost: VecDeque<Instant>,
     /// Times of calls that another member got as well, which now has their load.
     moved: VecDeque<Instant>,
@@ -74,9 +77,9 @@ pub(super) struct Unanswered {
     heard: Option<(Instant, Duration)>,
     /// Latest time of sending among the calls dropped without a response. The member may still have them.
     left: Option<Instant>,
-    /// Time of sending of the only call that the member has had since, if there is just one.
+    /// Time of sending of the only call that the member has had since `left`, if there is just one.
     alone: Option<Instant>,
-    /// Whether the member got a probe and has answered nothing since. It then gets one call at a time.
+    /// Whether the member got a probe and has answered nothing since. A silent member gets one call at a time.
     is_silent: bool,
     /// Probes in a row.
     probes: u32,
@@ -97,8 +100,8 @@ impl Unanswered {
         lost.saturating_sub(self.moved.len())
     }
 
-    /// Records that another member gets the call sent at `sent`, if it came from this queue. A call that moves a second
-    /// time did not.
+    /// Records that another member gets the call sent at `sent`, if this call came from this queue. A call that moves a
+    /// second time came from another member.
     pub(super) fn moves(&mut self, sent: Instant) {
         if !self.sent.contains(&sent) && !self.lost.contains(&sent) {
             return;
@@ -112,8 +115,8 @@ impl Unanswered {
         self.probe_at().is_some_and(|at| at <= now)
     }
 
-    /// Most calls of the member before it gets no other one: at least 2, or 1 while it answers nothing or is measured.
-    /// `by_pace`: at least as many as it answers in half of the threshold.
+    /// Most calls of the member before it gets no other one: at least 2, or 1 while the member answers nothing or is
+    /// measured. `by_pace`: at least as many as the member answers in half of the threshold.
     pub(super) fn bound(&self, now: Instant, capacity: f64, threshold: Duration, by_pace: bool) -> f64 {
         if self.is_silent || self.base.is_due {
             return 1.0;
@@ -133,7 +136,7 @@ impl Unanswered {
         (self.count() as f64) < bound || self.is_overdue(now)
     }
 
-    /// Whether a call waits for another one to be answered. The member then answers as fast as it can.
+    /// Whether a call waits in the member until another one is answered. The member then answers as fast as it can.
     fn is_busy(&self) -> bool {
         self.count() > 1
     }
@@ -192,15 +195,15 @@ impl Unanswered {
         }
         let took = now.saturating_since(sent);
         // The first response after a silence took long because of the silence.
-        let was_silent = self.lives();
+        let was_silent = self.record_response();
         if !was_silent {
             self.base.note(now, took, self.alone == Some(sent), threshold);
         }
         self.heard = Some((now, if was_silent { Duration::ZERO } else { took }));
     }
 
-    /// Records any response, so that it does not count as stopped. Returns whether it had been silent.
-    pub(super) fn lives(&mut self) -> bool {
+    /// Records any response, so that the member does not count as stopped. Returns whether it had been silent.
+    pub(super) fn record_response(&mut self) -> bool {
         self.probes = 0;
         let was_silent = core::mem::take(&mut self.is_silent);
         if was_silent {
@@ -209,7 +212,7 @@ impl Unanswered {
         was_silent
     }
 
-    /// Stops counting the call sent at `sent`, though the member may have it. Returns whether it did count.
+    /// Stops counting the call sent at `sent`, though the member may have it. Returns whether the call did count.
     pub(super) fn take_back(&mut self, now: Instant, sent: Instant) -> bool {
         self.account(now);
         let did_count = remove(&mut self.sent, sent);

@@ -1,7 +1,7 @@
 //! Latency of the whole cluster (section IV-D: "the problem, then, is not with the latency-support system").
 //!
-//! When most servers announce much less than usual, they share the cause: a database, or the network. More servers
-//! would use the same database. So their usual capacity counts until they recover, and the state is reported.
+//! When most servers announce much less than usual, the cause is shared: a database, or the network. More servers would
+//! use the same database. So the usual capacity of the servers counts until they recover, and the state is reported.
 //!
 //! The usual capacity is learned from announcements only. A capacity that is merely expected, of a new server or one
 //! that has fallen silent, is not used: the server's first lower announcement would look like a fall.

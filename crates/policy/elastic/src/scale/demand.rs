@@ -47,8 +47,8 @@ impl Demand {
         self.fast
     }
 
-    /// Rate after the time `ahead` if it keeps rising as it does; not below the present rate, nor above `most` times
-    /// that.
+    /// Rate after the time `ahead` if it keeps rising at the present speed; not below the present rate, nor above
+    /// `most` times the present rate.
     pub(super) fn ahead(&self, ahead: Duration, smoothing: Duration, most: f64) -> f64 {
         let over = smoothing.as_secs_f64().max(f64::MIN_POSITIVE);
         // Standard deviation of an average over `over` of a Poisson stream.

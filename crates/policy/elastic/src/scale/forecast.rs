@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_hour_of_past_days_is_expected_and_a_week_is_better() {
+    fn a_forecast_prefers_the_same_hour_of_the_week_to_that_of_the_day() {
         let settings = ForecastSettings { bin: Duration::from_hours(1), ..ForecastSettings::default() };
         let mut forecast = Forecast::new(settings);
         let rate = |hour: u64| match (hour / 24 % 7, hour % 24) {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_that_is_busier_is_expected_to_stay_so() {
+    fn a_busier_day_raises_the_forecast() {
         let mut forecast =
             Forecast::new(ForecastSettings { bin: Duration::from_hours(1), ..ForecastSettings::default() });
         (0..24).for_each(|hour| forecast.on_rate(at(hour), 100.0 + hour as f64));

@@ -23,6 +23,6 @@ mod settings;
 mod start_up;
 
 pub use forecast::ForecastSettings;
-pub use scaler::{Scaler, ScalingDecision, Seen, ServerLoad};
+pub use scaler::{FrontTraffic, Scaler, ScalingDecision, ServerLoad};
 pub use servers::{ServerId, ServerRow, ServerState};
 pub use settings::{ScaleSettings, StartSettings};

@@ -20,7 +20,7 @@ pub struct ServerLoad {
     /// operator's choice. `None` says nothing about its load.
     pub capacity: Option<f64>,
     /// Whether the server has announced or shown this capacity. If not, the value stands for an unknown capacity, and
-    /// says nothing about the usual one.
+    /// does not change the usual capacity.
     pub is_announced: bool,
     /// Calls and transactions in it.
     pub calls: u64,
@@ -28,7 +28,7 @@ pub struct ServerLoad {
 
 /// The traffic at the front since the last step.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Seen<'s> {
+pub struct FrontTraffic<'s> {
     /// New calls a second, including refused ones.
     pub rate: f64,
     /// Servers. A server that is not listed counts as unchanged.
@@ -46,7 +46,8 @@ pub enum ScalingDecision {
     Resume(ServerId),
     /// Stop it, and report [`Scaler::on_stopped`]. It had no calls. Repeated if the report does not come.
     Stop(ServerId),
-    /// It did not start in time: stop it, and report that. Another server is tried.
+    /// The server did not start in time: stop it, and report the stop with [`Scaler::on_stopped`]. Another server is
+    /// tried.
     GiveUp(ServerId),
     /// Most servers announce much less than usual: a shared cause that more servers do not cure. Their usual capacity
     /// counts from now on. `false`: the state has ended.
@@ -98,7 +99,7 @@ impl Scaler {
         self.servers.on_up(id);
     }
 
-    /// Reports that a server has started. One that was given up meanwhile is being stopped, and stays so.
+    /// Reports that a server has started. A server that was given up meanwhile is being stopped, and stays so.
     pub fn on_started(&mut self, now: Instant, id: ServerId) {
         if let Some(since) = self.servers.turn(now, id, &[ServerState::Starting], ServerState::Ready) {
             self.start_up.on_started(now - since);
@@ -141,8 +142,8 @@ impl Scaler {
     }
 
     /// Handles the arrivals and capacities of a step; appends decisions to `out`.
-    pub fn step(&mut self, now: Instant, seen: &Seen<'_>, out: &mut Vec<ScalingDecision>) {
-        self.see(now, seen, out);
+    pub fn step(&mut self, now: Instant, seen: &FrontTraffic<'_>, out: &mut Vec<ScalingDecision>) {
+        self.update(now, seen, out);
         self.end_waits(now, out);
         let needed = self.needed_now(now);
         let limited = Some(needed).filter(|needed| *needed > self.settings.most);
@@ -160,7 +161,7 @@ impl Scaler {
         }
     }
 
-    fn see(&mut self, now: Instant, seen: &Seen<'_>, out: &mut Vec<ScalingDecision>) {
+    fn update(&mut self, now: Instant, seen: &FrontTraffic<'_>, out: &mut Vec<ScalingDecision>) {
         let rate = if seen.rate.is_finite() { seen.rate.max(0.0) } else { 0.0 };
         self.demand.on_rate(now, rate, self.settings.smoothing, self.settings.calm);
         if let Some(forecast) = &mut self.forecast {
@@ -206,7 +207,8 @@ impl Scaler {
             out.push(ScalingDecision::Stop(id));
         }
         for id in self.servers.idle(now, self.settings.idle) {
-            // Only after it has drained for as long: copies and late requests may still come.
+            // A server is stopped only after it has drained for the idle time, since copies and late requests may still
+            // come.
             if self.servers.overdue(now, Draining, self.settings.idle).contains(&id) {
                 self.servers.turn(now, id, &[Draining], Stopping);
                 out.push(ScalingDecision::Stop(id));

@@ -6,13 +6,13 @@ use core::time::Duration;
 /// Settings of server starts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StartSettings {
-    /// Duration of a start before one was observed: 90 s, "1 to 2 minutes on average" (section IV-D).
+    /// Assumed duration of a start, until one has been observed: 90 s, "1 to 2 minutes on average" (section IV-D).
     pub time: Duration,
     /// Time after which a start is given up: 5 min, or 10/3 of `time` if that is more.
     pub time_max: Duration,
-    /// Time without starts after a failed one: a ninth of `time`, at least 1 s; doubled after each further failure.
+    /// Pause after a failed start, before the next start: a ninth of `time`, at least 1 s; doubled after each further failure.
     pub back_off: Duration,
-    /// Largest such time: 5 min.
+    /// Longest pause: 5 min.
     pub back_off_max: Duration,
 }
 
@@ -36,10 +36,10 @@ impl StartSettings {
 pub struct ScaleSettings {
     /// Least number of servers: 1.
     pub least: usize,
-    /// Most servers that are starting, ready or draining: 10. Servers being stopped do not count.
+    /// Largest number of servers that are starting, ready or draining: 10. Servers being stopped do not count.
     pub most: usize,
-    /// Number of distinct servers to choose from. One that did not start is tried again after the others. `None`, the
-    /// default: any free number is as good as another.
+    /// Number of distinct servers to choose from. A server that did not start is tried again after the others. `None`,
+    /// the default: any free number is as good as another.
     pub choices: Option<u32>,
     /// Ready servers beyond the needed ones: 1, the paper's n + 1.
     pub spare: usize,
@@ -47,8 +47,8 @@ pub struct ScaleSettings {
     pub capacity: f64,
     /// Servers are added when arrivals divided by total capacity exceed this: 0.8 (section IV-D).
     pub high: f64,
-    /// A server is removed when the others would stay below this: 0.7. An addition, so that noise does not add it
-    /// again.
+    /// A server is removed when the others would stay below this: 0.7. An addition to the paper, so that noise does not
+    /// add the server again.
     pub low: f64,
     /// Time constant of smoothing: 10 s.
     pub smoothing: Duration,
@@ -64,7 +64,7 @@ pub struct ScaleSettings {
     pub idle: Duration,
     /// Time after which an unconfirmed stop is repeated: 1 min.
     pub stop_again: Duration,
-    /// Most servers that are started and resumed in a step: 4.
+    /// Largest number of servers that are started or resumed in one step: 4.
     pub changes_most: usize,
     /// Settings of starts.
     pub start: StartSettings,

@@ -20,7 +20,7 @@ pub(super) struct StartUp {
 impl StartUp {
     pub(super) fn new(settings: &StartSettings) -> Self {
         let mean = settings.time.as_secs_f64();
-        // A third: from 1 to 2 minutes.
+        // A third: starts take from 1 to 2 minutes.
         Self { mean, deviation: mean / 3.0, failures: 0, not_before: Instant::ZERO }
     }
 

@@ -2,18 +2,19 @@
 //! use all of its part, so the parts of the balancers that send calls add up to the capacity:
 //!
 //! - **Need**: the calls that a balancer has sent in a second, plus a quarter ([`GROWTH`]), since a balancer limited to
-//!   its part cannot show its demand. It rises at once, and halves in 2 s. It is unknown until the balancer has
+//!   its part cannot show its demand. The need rises at once, and halves in 2 s. It is unknown until the balancer has
 //!   reported its sent calls twice.
-//! - **Part**: needs are met as far as the capacity goes, the smaller ones first (max-min fairness): a balancer gets
+//! - **Part**: needs are met as far as the capacity goes, the smaller ones first (max-min fairness). So a balancer gets
 //!   its need, or at least an equal part. The rest is divided equally among the balancers that send calls. A balancer
 //!   of unknown need might need everything, so it gets an equal part of the capacity left by the smaller needs.
 //! - **A standby balancer** has no need, and takes nothing from the others. Its part is the rest left by their needs,
 //!   or an equal part if that is more, so it has room at once when it takes over. Its need then counts a second later.
 //! - **A lost balancer** counts for 5 s more: its calls may continue, and a broken connection is soon restored. The
-//!   same holds for one that was never heard: after a restart of the monitor, all its balancers count at first.
+//!   same holds for a balancer that has not reported yet: after a restart of the monitor, all its balancers count at
+//!   first.
 //!
-//! All this depends on the reported numbers of sent calls. A balancer that reports too many gets more, but no other one
-//! gets less than its need or an equal part.
+//! All this depends on the reported numbers of sent calls. A balancer that reports too many gets more. But no other
+//! balancer gets less than its need or an equal part.
 
 use base::Instant;
 use core::time::Duration;
@@ -60,7 +61,7 @@ impl<B: Ord + Copy> Division<B> {
 
     /// Handles a balancer's report of its sent calls so far. A smaller count than before comes from a restarted
     /// balancer.
-    pub fn heard(&mut self, now: Instant, balancer: B, sent: u64) {
+    pub fn on_report(&mut self, now: Instant, balancer: B, sent: u64) {
         let Some(known) = self.balancers.get_mut(&balancer) else {
             self.balancers.insert(balancer, Balancer { heard: now, sent: Some(sent), need: None });
             return;

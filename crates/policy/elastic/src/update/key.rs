@@ -83,7 +83,7 @@ impl UpdateKeys {
         !names.is_empty() && names.iter().all(is_its)
     }
 
-    /// Verifies an update with the key for this server. `None` as the server: the line contains no readable one.
+    /// Verifies an update with the key for this server. `None` as the server: the line contains no readable server.
     ///
     /// Without a key, a publicly known one is checked, so that the time is the same; the update is refused in any case.
     pub(super) fn verify(
@@ -91,10 +91,10 @@ impl UpdateKeys {
         server: Option<&ServerName>,
         is_code_of: impl FnOnce(&Key) -> bool,
     ) -> Option<KeyKind> {
-        const NOBODYS: Key = Key::new(&[0; 16]);
+        const UNUSABLE: Key = Key::new(&[0; 16]);
         let own = server.and_then(|server| self.own.get(server)).map(|key| (key, KeyKind::Own));
         let known = own.or_else(|| self.shared.as_ref().map(|key| (key, KeyKind::Shared)));
-        let is_code = is_code_of(known.map_or(&NOBODYS, |(key, _)| key));
+        let is_code = is_code_of(known.map_or(&UNUSABLE, |(key, _)| key));
         known.filter(|_| is_code).map(|(_, kind)| kind)
     }
 }

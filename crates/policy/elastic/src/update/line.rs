@@ -38,7 +38,10 @@ impl Lines {
     ///
     /// # Errors
     /// If the line is too long; no more lines can be read.
-    #[expect(clippy::should_implement_trait, reason = "what it gives is borrowed from it")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "the returned line borrows from the buffer, which an iterator cannot express"
+    )]
     pub fn next(&mut self) -> Result<Option<&[u8]>, UpdateRefusal> {
         let waiting = &self.bytes[self.start..self.end];
         match waiting.iter().position(|byte| *byte == b'\n') {

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! CODE is HMAC-SHA256 (RFC 2104) with the key of SERVER, over the greeting and the line up to CODE. So an accepted
-//! update was made by a holder of the key, for this connection and this place in it. An update that was altered,
+//! update was made by a holder of the key, for this connection and for this position in it. An update that was altered,
 //! repeated, left out, moved, or seen on another connection is refused. Neither side keeps state beyond the connection,
 //! so each may be restarted at any time. Only [`Announcements`] covers several connections, so that a delayed update of
 //! an old connection does not replace a newer one.

@@ -5,7 +5,7 @@
 pub enum UpdateRefusal {
     /// The line is longer than any update.
     TooLong,
-    /// The line is no update.
+    /// The line is not an update.
     Malformed,
     /// The code is wrong: another key, another connection, or an altered line.
     WrongCode,
@@ -15,7 +15,7 @@ pub enum UpdateRefusal {
     Superseded,
     /// The receiver has no such server.
     UnknownServer,
-    /// The key is not that of a member that the server stands for.
+    /// The update was made with another key than the key of a member that the server stands for.
     NotItsKey,
 }
 

@@ -13,38 +13,38 @@ pub enum SendError {
     OtherVersion(u64),
     /// The peer has refused an update; `None` for an unknown reason.
     Refused(Option<UpdateRefusal>),
-    /// The peer's answer is invalid.
-    Confused,
+    /// The peer's answer is not part of the protocol.
+    InvalidAnswer,
 }
 
 impl fmt::Display for SendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NoReceiver => "what answers there takes no updates of capacity",
+            Self::NoReceiver => "the peer takes no updates of capacity",
             Self::OtherVersion(theirs) => {
                 return write!(
                     f,
-                    "it speaks version {theirs} of the protocol, and here is version {VERSION}: \
+                    "the peer speaks version {theirs} of the protocol, and here is version {VERSION}: \
                      run the same release on both sides"
                 );
             }
             Self::Refused(Some(UpdateRefusal::WrongCode)) => {
-                "it has another key for this server, or none (wrong_code)"
+                "the peer has another key for this server, or none (wrong_code)"
             }
             Self::Refused(Some(UpdateRefusal::UnknownServer)) => {
-                "no member of its has this name or address (unknown_server)"
+                "the peer has no member with this name or address (unknown_server)"
             }
             Self::Refused(Some(UpdateRefusal::NotItsKey)) => {
-                "a member that is meant has another key; its log says which (not_its_key)"
+                "a member with this name or address has another key; the peer's log names it (not_its_key)"
             }
             Self::Refused(Some(UpdateRefusal::Superseded)) => {
-                "somebody else sends updates of the same server (superseded)"
+                "another sender sends updates of the same server (superseded)"
             }
             Self::Refused(Some(refusal)) => {
-                return write!(f, "it has refused an update ({})", refusal.name());
+                return write!(f, "the peer has refused an update ({})", refusal.name());
             }
-            Self::Refused(None) => "it has refused an update",
-            Self::Confused => "its answer makes no sense",
+            Self::Refused(None) => "the peer has refused an update",
+            Self::InvalidAnswer => "the peer's answer is not one of the protocol",
         })
     }
 }
@@ -62,7 +62,7 @@ impl UpdateSender {
     /// Creates the sender of a connection with this first line, given without its end.
     ///
     /// # Errors
-    /// If the line is no greeting, or of another version.
+    /// If the line is not a greeting, or is a greeting of another version.
     pub fn greeted(key: Key, line: &[u8]) -> Result<Self, SendError> {
         let text = core::str::from_utf8(line).map_err(|_| SendError::NoReceiver)?;
         let words: Vec<_> = text.split(' ').collect();
@@ -95,13 +95,13 @@ impl UpdateSender {
     /// # Errors
     /// If the update was not accepted.
     pub fn answer(&self, line: &[u8]) -> Result<u64, SendError> {
-        let text = core::str::from_utf8(line).map_err(|_| SendError::Confused)?;
+        let text = core::str::from_utf8(line).map_err(|_| SendError::InvalidAnswer)?;
         if let Some(reason) = text.strip_prefix("ERROR ") {
             return Err(SendError::Refused(UpdateRefusal::of(reason)));
         }
         let accepted = text.strip_prefix("OK ").and_then(|rest| rest.split_once(' '));
-        let (number, sent) = accepted.ok_or(SendError::Confused)?;
+        let (number, sent) = accepted.ok_or(SendError::InvalidAnswer)?;
         let sent = if sent == "0" { Some(0) } else { read_number(sent) };
-        sent.filter(|_| read_number(number) == Some(self.number)).ok_or(SendError::Confused)
+        sent.filter(|_| read_number(number) == Some(self.number)).ok_or(SendError::InvalidAnswer)
     }
 }

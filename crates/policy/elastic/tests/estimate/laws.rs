@@ -14,7 +14,7 @@ struct Case {
     name: &'static str,
     noise: f64,
     at: fn(usize) -> Second,
-    /// End of the trouble from which to recover, if any.
+    /// End of the disturbance from which to recover, if any.
     over: Option<usize>,
 }
 
@@ -77,7 +77,7 @@ struct Score {
     carried: f64,
     /// Part of the seconds with latency above the threshold.
     high: f64,
-    /// Seconds after the end of the trouble until 90 % of the best is carried.
+    /// Seconds after the end of the disturbance until 90 % of the best is carried.
     recovery: Option<usize>,
     /// Smallest and largest capacity.
     least: f64,
@@ -110,22 +110,22 @@ fn run(case: &Case, law: CapacityLaw) -> Score {
 
 /// The three aims of this project's law, against the paper's.
 #[test]
-fn proven_recovers_faster_and_collapses_on_no_spike() {
+fn proven_recovers_faster_and_does_not_collapse_on_a_spike() {
     let both = |name: &str| {
         let cases = cases();
-        let case = cases.iter().find(|case| case.name == name).expect("it is listed");
+        let case = cases.iter().find(|case| case.name == name).expect("the case is listed");
         (run(case, CapacityLaw::Smace), run(case, CapacityLaw::Proven))
     };
     for contention in ["neighbours take 45 % for 100 s", "neighbours take 75 % for 100 s"] {
         let (smace, proven) = both(contention);
-        let seconds = |score: &Score| score.recovery.expect("it comes back");
+        let seconds = |score: &Score| score.recovery.expect("the capacity recovers");
         assert!(2 * seconds(&proven) <= seconds(&smace), "{contention}");
         assert!(proven.high < smace.high, "{contention}");
     }
     let (smace, proven) = both("30 calls/s and one slow second, then 400");
     assert!(smace.least < 30.0 && proven.least > 300.0, "a spike");
     let (smace, proven) = both("60 calls/s, then all");
-    assert!(smace.most >= 700.0 && proven.most < 550.0, "what was never tried");
+    assert!(smace.most >= 700.0 && proven.most < 550.0, "smace announces an untried capacity");
 }
 
 #[test]

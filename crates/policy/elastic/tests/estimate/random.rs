@@ -95,7 +95,7 @@ proptest! {
     /// The counting process may have been suspended, and find the calls of many seconds in one window. Such a window
     /// raises nothing, and later increases are no larger than without it.
     #[test]
-    fn a_late_window_raises_nothing(law in law(), windows in windows(), late in prop::collection::vec(any::<bool>(), 80)) {
+    fn a_late_window_never_raises_capacity(law in law(), windows in windows(), late in prop::collection::vec(any::<bool>(), 80)) {
         let settings = EstimatorSettings { law, ..EstimatorSettings::default() };
         let mut now = Instant::ZERO;
         let mut estimator = Estimator::new(now, settings);
@@ -130,9 +130,10 @@ proptest! {
         }
     }
 
-    /// With other servers' help a server gets only its share of the calls, and still returns to its carried rate.
+    /// With other servers' help a server gets only its share of the calls, and still returns to the rate that it has
+    /// carried.
     #[test]
-    fn proven_comes_back_on_a_share(share in 0.31..0.8_f64, slow in 2..40_u64) {
+    fn proven_recovers_with_a_share_of_the_calls(share in 0.31..0.8_f64, slow in 2..40_u64) {
         let mut now = Instant::ZERO;
         let mut estimator = Estimator::new(now, EstimatorSettings { law: CapacityLaw::Proven, ..EstimatorSettings::default() });
         let mut step = |micros, share: f64, seconds| {
@@ -150,10 +151,10 @@ proptest! {
         prop_assert!(contended <= well && again > 0.85 * well, "{well} {contended} {again}");
     }
 
-    /// A recovered server with any small share of calls, and however few they are, is not held to its capacity under
-    /// contention for ever.
+    /// A recovered server with any small share of calls, however few, does not keep its capacity under contention for
+    /// ever.
     #[test]
-    fn proven_comes_back_on_a_little(share in 0.02..0.3_f64, maximum in 20.0..500.0_f64, slow in 2..60_u64) {
+    fn proven_recovers_with_few_calls(share in 0.02..0.3_f64, maximum in 20.0..500.0_f64, slow in 2..60_u64) {
         let mut now = Instant::ZERO;
         let settings = EstimatorSettings { law: CapacityLaw::Proven, maximum, ..EstimatorSettings::default() };
         let mut estimator = Estimator::new(now, settings);
@@ -177,7 +178,7 @@ proptest! {
 
     /// No dead end: after any history, a healthy server that gets all the calls it asks for recovers.
     #[test]
-    fn capacity_comes_back(law in law(), windows in windows()) {
+    fn capacity_recovers(law in law(), windows in windows()) {
         let mut now = Instant::ZERO;
         let mut estimator = Estimator::new(now, EstimatorSettings { law, ..EstimatorSettings::default() });
         for (wait, window) in windows {
@@ -195,7 +196,7 @@ proptest! {
 
     /// One slow window among good ones changes nothing.
     #[test]
-    fn proven_bears_a_spike(slow in 1_001..1_000_000_u64, goodput in 0.0..400.0_f64) {
+    fn proven_ignores_a_spike(slow in 1_001..1_000_000_u64, goodput in 0.0..400.0_f64) {
         let mut now = Instant::ZERO;
         let mut estimator = Estimator::new(now, EstimatorSettings { law: CapacityLaw::Proven, ..EstimatorSettings::default() });
         let mut second = |micros: u64| {
@@ -252,7 +253,7 @@ fn smace_follows_the_paper() {
 /// Ten minutes at twenty times the threshold, with more calls than the capacity, from another sender: the capacity
 /// falls, and does not stay or rise.
 #[test]
-fn calls_past_the_queue_do_not_keep_a_capacity_up() {
+fn calls_that_bypass_the_queue_do_not_keep_capacity_high() {
     for (law, most) in [(CapacityLaw::Proven, 60.0), (CapacityLaw::Smace, 10.0)] {
         let mut now = Instant::ZERO;
         let mut estimator = Estimator::new(now, EstimatorSettings { law, ..EstimatorSettings::default() });
@@ -266,9 +267,9 @@ fn calls_past_the_queue_do_not_keep_a_capacity_up() {
     }
 }
 
-/// Without windows for a while, earlier knowledge is dropped.
+/// Without windows for a while, earlier measurements are dropped.
 #[test]
-fn after_silence_capacity_is_that_of_the_start() {
+fn after_silence_capacity_is_the_initial_one() {
     for law in [CapacityLaw::Smace, CapacityLaw::Proven] {
         let mut now = Instant::ZERO;
         let mut estimator = Estimator::new(now, EstimatorSettings { law, ..EstimatorSettings::default() });
@@ -289,9 +290,9 @@ fn after_silence_capacity_is_that_of_the_start() {
     }
 }
 
-/// A stopped server gets only single calls, which wait: it is not idle.
+/// A stopped server gets only single calls, which wait, so it does not count as idle.
 #[test]
-fn a_server_that_stands_still_is_cut_by_a_single_call() {
+fn a_single_waiting_call_cuts_a_stopped_server() {
     for (law, most) in [(CapacityLaw::Proven, 0.3), (CapacityLaw::Smace, 0.7)] {
         let mut now = Instant::ZERO;
         let mut estimator = Estimator::new(now, EstimatorSettings { law, ..EstimatorSettings::default() });
@@ -313,7 +314,7 @@ fn a_server_that_stands_still_is_cut_by_a_single_call() {
     }
 }
 
-/// Without calls nothing is learned.
+/// Without calls the capacity does not change.
 #[test]
 fn windows_without_calls_change_nothing() {
     for law in [CapacityLaw::Smace, CapacityLaw::Proven] {
@@ -328,9 +329,9 @@ fn windows_without_calls_change_nothing() {
     }
 }
 
-/// A capacity of a few calls a second can grow again, although so few calls say little.
+/// A capacity of a few calls a second can grow again, although so few calls are hardly conclusive.
 #[test]
-fn few_calls_are_no_dead_end() {
+fn a_capacity_of_few_calls_can_grow() {
     let mut now = Instant::ZERO;
     let mut estimator =
         Estimator::new(now, EstimatorSettings { law: CapacityLaw::Proven, ..EstimatorSettings::default() });

@@ -46,7 +46,7 @@ pub(crate) enum Fault {
     NoRemoval,
     /// Nothing is delivered: the queue never looks for credit.
     Idle,
-    /// Calls that the queue takes for answered are not.
+    /// The queue is told of an answer to a call that was not answered.
     FalseAnswer,
 }
 
@@ -111,7 +111,7 @@ impl Account {
                 .sum();
             let most = self.announced.iter().map(|(_, capacity)| rate(*capacity)).fold(0.0, f64::max);
             let stored = (most * BURST.as_secs_f64()).max(1.0);
-            assert!((count + 1) as f64 <= stored + accrued + 1e-3, "above its credit");
+            assert!((count + 1) as f64 <= stored + accrued + 1e-3, "a member got more than its credit");
         }
     }
 }
@@ -147,7 +147,7 @@ impl Account {
         let most = if self.is_probed { 1.0 } else { self.most(capacity, threshold, pulls) };
         let is_quiet = self.heard.is_none_or(|heard| now - heard >= PROBE);
         if self.counted.len() as f64 >= most {
-            assert!(is_quiet, "more unanswered than it takes");
+            assert!(is_quiet, "a member got more unanswered calls than its bound");
             self.is_probed = true;
         }
         if is_quiet {
@@ -250,7 +250,7 @@ impl Checker {
         let id = self.next;
         let offer = self.queue.offer(self.now, key, id, id, &mut out);
         let waits = self.waiting.iter().any(|call| call.key == key);
-        assert_eq!(offer == OfferResult::Absorbed, waits, "absorbed if and only if it waits");
+        assert_eq!(offer == OfferResult::Absorbed, waits, "a call is absorbed if and only if it waits");
         if offer != OfferResult::Absorbed {
             self.next += 1;
             let part = if self.fault == Fault::HalfBound { 2 } else { 1 };
@@ -261,7 +261,7 @@ impl Checker {
         assert_eq!(
             offer == OfferResult::Waiting,
             offer != OfferResult::Absorbed && self.waits(key),
-            "as it was said"
+            "the call waits if and only if the result says so"
         );
     }
 
@@ -293,7 +293,7 @@ impl Checker {
     /// Delivers a call to a member.
     fn charge(&mut self, member: Member) {
         let capacity = self.capacity_of(member);
-        let account = self.accounts.get_mut(&member).expect("a member gets it");
+        let account = self.accounts.get_mut(&member).expect("a call goes to a known member");
         account.delivered.push(self.now);
         account.check(&self.settings);
         if let Some(threshold) = self.settings.threshold {
@@ -315,7 +315,7 @@ impl Checker {
         let place = self.waiting.iter().position(|call| call.key == key);
         let known = place.and_then(|place| self.waiting.remove(place)).map(|call| call.id);
         if self.fault != Fault::NoRemoval {
-            assert_eq!(self.queue.remove(&key), known, "what waits is given back, and nothing else");
+            assert_eq!(self.queue.remove(&key), known, "`remove` returns exactly a waiting call");
         }
     }
 
@@ -328,7 +328,7 @@ impl Checker {
             self.queue.tick(self.now, &mut out);
             self.read(out);
             steps += 1;
-            assert!(steps < 20_000, "woken without end");
+            assert!(steps < 20_000, "a deadline stays due");
         }
         self.now = end;
     }
@@ -344,20 +344,20 @@ impl Checker {
         for effect in &effects {
             self.see(effect);
         }
-        assert_eq!(self.queue.len(), self.waiting.len(), "none is lost and none is invented");
+        assert_eq!(self.queue.len(), self.waiting.len(), "a call was lost or added");
     }
 
     fn see(&mut self, effect: &Seen) {
         let (Effect::Deliver { item, .. } | Effect::Refuse { item, .. }) = effect;
         let place = self.waiting.iter().position(|call| call.id == *item);
-        let place = place.expect("it waits: nothing comes twice, nor after its removal");
+        let place = place.expect("only a waiting call has an effect, and only once");
         match effect {
             Effect::Deliver { member, waited, .. } => {
                 assert_eq!(place, 0, "first in, first out");
                 self.delivered += 1;
                 let call = &self.waiting[0];
                 assert_eq!(*waited, self.now - call.since);
-                assert!(waited.is_zero() || *waited < call.bound, "it has waited past its bound");
+                assert!(waited.is_zero() || *waited < call.bound, "a call waited past its bound");
                 self.charge(*member);
             }
             Effect::Refuse { expired, .. } => {
@@ -371,7 +371,10 @@ impl Checker {
     /// Checks that no work is left undone after an operation.
     fn check_rest(&self) {
         let overdue = self.waiting.iter().any(|call| self.now >= call.since + call.bound);
-        assert!(!overdue || self.queue.deadline().is_some_and(|at| at <= self.now), "it waits for ever");
+        assert!(
+            !overdue || self.queue.deadline().is_some_and(|at| at <= self.now),
+            "an overdue call has no deadline"
+        );
         let due = self.queue.deadline().is_some_and(|at| at <= self.now);
         let is_full = |member, capacity| {
             let (Some(threshold), Some(account)) = (self.settings.threshold, self.accounts.get(&member))
@@ -400,9 +403,9 @@ impl Checker {
                 self.step(&Operation::Answer(200, 0));
             }
         }
-        assert!(self.waiting.is_empty(), "there was room for all");
+        assert!(self.waiting.is_empty(), "there was room for all calls");
         let counts = self.queue.counts();
         let left = counts.delivered + counts.refused + counts.expired + counts.removed;
-        assert_eq!(counts.offered, left, "each call has left one way");
+        assert_eq!(counts.offered, left, "each call has left the queue once");
     }
 }

@@ -80,7 +80,7 @@ fn run(fault: Fault) {
             checker.step(&Operation::Offer(100 + round * 24 + key));
             checker.step(&Operation::Offer(112 + round * 24 + key));
             checker.step(&Operation::Run(50));
-            // The last call that each has.
+            // The last call of each member.
             checker.step(&Operation::Answer(1, usize::MAX));
             checker.step(&Operation::Answer(2, usize::MAX));
         }
@@ -91,7 +91,7 @@ fn run(fault: Fault) {
 }
 
 #[test]
-fn a_good_run_is_good() {
+fn a_run_without_faults_passes() {
     run(Fault::None);
 }
 
@@ -106,12 +106,12 @@ macro_rules! canaries {
 }
 
 canaries! {
-    a_lost_call_is_noticed: Lose, "none is lost";
-    a_doubled_call_is_noticed: Double, "nothing comes twice";
+    a_lost_call_is_noticed: Lose, "a call was lost or added";
+    a_doubled_call_is_noticed: Double, "and only once";
     another_order_is_noticed: Reverse, "first in, first out";
-    more_than_the_credit_is_noticed: HalfCapacity, "above its credit";
+    more_than_the_credit_is_noticed: HalfCapacity, "more than its credit";
     a_late_call_is_noticed: HalfBound, "past its bound";
-    a_removed_call_that_comes_is_noticed: NoRemoval, "none is lost";
-    a_queue_that_stands_is_noticed: Idle, "none is lost";
-    more_than_unanswered_may_be_is_noticed: FalseAnswer, "more unanswered than it takes";
+    a_delivered_call_that_was_removed_is_noticed: NoRemoval, "a call was lost or added";
+    a_queue_without_deliveries_is_noticed: Idle, "a call was lost or added";
+    more_unanswered_calls_than_the_bound_are_noticed: FalseAnswer, "more unanswered calls than its bound";
 }

@@ -36,7 +36,7 @@ fn queue(choice: MemberChoice, capacities: &[(u32, f64)]) -> Queue {
 }
 
 #[test]
-fn the_choices_differ() {
+fn each_choice_selects_its_member() {
     let members = [(1, 30.0), (2, 60.0), (3, 30.0)];
     // Credit of 100 ms is 3, 6 and 3 calls.
     let mut packed = queue(MemberChoice::IndexPacking, &members);
@@ -83,7 +83,7 @@ fn credit_accrues_evenly_or_by_the_second() {
 }
 
 #[test]
-fn the_length_follows_capacity_and_the_refused_are_spread() {
+fn the_length_follows_capacity_and_retry_after_is_spread() {
     let length = LengthSettings { delay: Duration::from_millis(200), least: 2, most: 50 };
     assert_eq!((length.length(0.0), length.length(100.0), length.length(1e9)), (2, 20, 50));
     for overflow in [Overflow::Refuse { least: 5, most: 9 }, Overflow::Drop] {
@@ -129,7 +129,7 @@ fn members_come_and_go() {
     assert!(matches!(out[..], [Effect::Deliver { key: 1, member: 2, .. }]), "{out:?}");
 }
 
-/// When updates stop, the member's calls go to the others, except its safe share.
+/// When updates stop, the calls of the member go to the others, except its safe share.
 #[test]
 fn a_silent_member_gets_its_safe_share() {
     let mut queue = queue(MemberChoice::MostRoom, &[(1, 100.0), (2, 100.0)]);

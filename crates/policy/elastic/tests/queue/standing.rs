@@ -79,27 +79,30 @@ fn bound(threads: usize) -> usize {
 
 /// Waiting in a standing queue does not count as round trip: otherwise the bound would grow with the queue.
 #[test]
-fn an_overloaded_member_has_no_more_with_every_minute() {
+fn the_calls_of_an_overloaded_member_do_not_grow_with_time() {
     for threads in [1, 4, 16] {
         // It takes half of its announced capacity.
         let mut world = World::new(threads, Duration::from_millis(1), Duration::from_millis(2));
         for minute in 0..12 {
             let (delivered, most) = world.run(minute * 60_000..(minute + 1) * 60_000);
             assert!(most <= bound(threads), "{threads} threads, minute {minute}: {most}");
-            assert!(delivered >= 29_900, "{threads} threads, minute {minute}: it is idle: {delivered}");
+            assert!(
+                delivered >= 29_900,
+                "{threads} threads, minute {minute}: the server is idle: {delivered}"
+            );
         }
     }
 }
 
 /// A member that has become slower without overload, or whose round trip is longer, is not held to its earlier times.
 #[test]
-fn a_longer_way_is_found_out_under_load() {
+fn a_longer_round_trip_is_measured_under_load() {
     for (threads, millis) in [(1, 50), (4, 50), (1, 400), (4, 400)] {
         let mut world = World::new(threads, Duration::from_millis(1), Duration::ZERO);
         world.run(0..30_000);
         world.way = Duration::from_millis(millis);
         let (held, _) = world.run(30_000..60_000);
-        assert!(held < 15_000, "the bound is not that of a short way: {held}");
+        assert!(held < 15_000, "the bound has followed the longer round trip: {held}");
         world.run(60_000..180_000);
         let (delivered, _) = world.run(180_000..240_000);
         assert!(delivered > 58_000, "{threads} threads, {millis} ms: {delivered}");

@@ -44,14 +44,14 @@ fn unanswered(queue: &Queue, now: Instant, member: u32) -> usize {
 }
 
 #[test]
-fn a_member_has_no_more_unanswered_than_it_takes_in_the_threshold() {
+fn unanswered_calls_of_a_member_are_bounded_by_capacity_times_threshold() {
     for choice in ORDERS {
         let mut queue = queue(choice, 2);
         // A tenth of a second of credit allows 100 calls each, and 30 come.
         let mut given = offer(&mut queue, at(1_000), 0..30);
         given.sort_unstable();
         assert_eq!(given, [[0; 5], [1; 5]].concat(), "{choice:?}");
-        // A response makes room for one call, and the millisecond that it took for one more: the round trip is no work.
+        // A response makes room for one call, and its millisecond of round trip, which is no work, for one more.
         let mut out = Vec::new();
         queue.answered(at(1_001), 1, at(1_000));
         queue.tick(at(1_001), &mut out);
@@ -83,22 +83,22 @@ fn a_frozen_member_gets_one_call_at_a_time() {
     }
 }
 
-/// Responses to other requests show that it lives, but not how many calls it has.
+/// Responses to other requests show that a member is alive, but not how many calls it has.
 #[test]
-fn a_member_that_answers_anything_is_probed_anew() {
+fn any_response_of_a_member_starts_another_probe() {
     let mut queue = queue(MemberChoice::Tlwl, 1);
     let given = |queue: &mut Queue, millis: u64| offer(queue, at(millis), millis as u32..millis as u32 + 9);
     assert_eq!(given(&mut queue, 1_000).len(), 5);
     assert_eq!(given(&mut queue, 1_100).len(), 1);
     assert_eq!(given(&mut queue, 1_200).len(), 0);
     queue.answers(at(1_200), 0);
-    assert_eq!(given(&mut queue, 1_201).len(), 4, "the others were given up with the probe");
+    assert_eq!(given(&mut queue, 1_201).len(), 4, "the other calls were given up with the probe");
 }
 
-/// A member had stopped, and has lost its calls. Their callers wait for 32 s, so it has open calls, and the other
-/// member has none.
+/// A member had stopped, and has lost its calls. Their callers wait for 32 s, so this member has open calls, and the
+/// other member has none.
 #[test]
-fn a_member_that_is_well_again_gets_calls_though_it_has_lost_some() {
+fn a_recovered_member_gets_calls_in_spite_of_lost_ones() {
     for choice in ORDERS {
         let mut queue = queue(choice, 2);
         let (mut lost, mut got, mut key) = (0, [0, 0], 0);
@@ -132,9 +132,9 @@ fn a_member_that_is_well_again_gets_calls_though_it_has_lost_some() {
     }
 }
 
-/// Calls that a member never answers come twice a second: the others proceed as if there were none.
+/// Calls that a member never answers come twice a second. Other calls are delivered as without them.
 #[test]
-fn swallowed_calls_use_nothing_up() {
+fn calls_that_are_never_answered_take_no_room() {
     for choice in ORDERS {
         let mut queue = queue(choice, 1);
         let mut swallowed = 0;
@@ -152,13 +152,13 @@ fn swallowed_calls_use_nothing_up() {
     }
 }
 
-/// The bound of a slow member would be a single call, and each call that it loses would stop it for 100 ms.
+/// Otherwise the bound of a slow member would be a single call, and each call that it loses would stop it for 100 ms.
 #[test]
-fn a_slow_member_has_room_for_a_call_beside_one_that_it_swallows() {
+fn a_slow_member_has_room_beside_a_lost_call() {
     for choice in ORDERS {
         let mut queue = queue(choice, 1);
         queue.announce(at(0), 0, 100.0, &mut Vec::new());
-        assert_eq!(offer(&mut queue, at(1_000), 0..1), [0], "{choice:?}: it swallows this one");
+        assert_eq!(offer(&mut queue, at(1_000), 0..1), [0], "{choice:?}: the member never answers this call");
         for millis in (1_010..2_000).step_by(10) {
             let key = millis as u32;
             assert_eq!(offer(&mut queue, at(millis), key..key + 1), [0], "{choice:?}, at {millis}");
@@ -169,7 +169,7 @@ fn a_slow_member_has_room_for_a_call_beside_one_that_it_swallows() {
 
 /// A pause of the member while it is measured is not round trip: a second lone call shows that.
 #[test]
-fn one_slow_measurement_is_a_spike() {
+fn one_slow_measurement_counts_as_a_spike() {
     for (again, given) in [(1, 6), (350, 100)] {
         let mut queue = queue(MemberChoice::MostRoom, 1);
         assert_eq!(offer(&mut queue, at(1_000), 0..1).len(), 1);
@@ -178,16 +178,20 @@ fn one_slow_measurement_is_a_spike() {
         queue.answered(at(60_100), 0, at(60_000));
         assert_eq!(offer(&mut queue, at(60_101), 2..5).len(), 1, "the first answer of the minute was late");
         queue.answered(at(60_501), 0, at(60_101));
-        assert_eq!(offer(&mut queue, at(60_502), 5..200).len(), 1, "it is to be confirmed");
+        assert_eq!(
+            offer(&mut queue, at(60_502), 5..200).len(),
+            1,
+            "a second lone call has to confirm the first"
+        );
         queue.answered(at(60_502 + again), 0, at(60_502));
         assert_eq!(offer(&mut queue, at(60_503 + again), 200..500).len(), given);
     }
 }
 
-/// Its load is with the member that got it as well. If it were subtracted again where the first member has passed it
+/// The second member has the load of the call. If it were subtracted again when the first member has passed the call
 /// over, it would hide another call of the first member.
 #[test]
-fn a_call_that_another_member_got_as_well_is_no_load_twice() {
+fn a_call_sent_to_a_second_member_is_subtracted_once() {
     for (has_moved, next) in [(true, 1), (false, 0)] {
         let mut queue = queue(MemberChoice::Tlwl, 2);
         assert_eq!(offer(&mut queue, at(1_000), 0..1), [0]);
@@ -267,10 +271,10 @@ fn paced(accrual: Accrual, capacity: f64) -> Queue {
     queue
 }
 
-/// Its capacity is far too low and bounds its unanswered calls. A member that answers fast still gets its share; with a
-/// rate it would not.
+/// The announced capacity is far too low and bounds the unanswered calls. A member that answers fast still gets its
+/// share with `Answers`; with accrual at a rate it would not.
 #[test]
-fn a_member_that_answers_faster_than_its_capacity_gets_more_than_that() {
+fn a_member_that_answers_faster_than_its_capacity_gets_more_calls() {
     for (accrual, least, most) in [
         (Accrual::Answers { most: 2_000.0 }, 950, 1_050),
         (Accrual::Answers { most: 500.0 }, 500, 560),
@@ -285,7 +289,7 @@ fn a_member_that_answers_faster_than_its_capacity_gets_more_than_that() {
 /// It answers 1,000 calls/s, then 667, then 50, with an estimate of 200. Its bound follows, within two tenths of a
 /// second: the calls that it answers in half of the threshold, but never fewer than by its capacity.
 #[test]
-fn what_a_member_may_have_follows_what_it_answers() {
+fn the_bound_of_a_member_follows_its_pace() {
     let mut queue = paced(Accrual::Answers { most: 900.0 }, 200.0);
     let mut held = Vec::new();
     let mut bound = |from, every| serve(&mut queue, from, 300, every, &mut held).1;
@@ -304,7 +308,7 @@ fn what_a_member_may_have_follows_what_it_answers() {
 /// An old pace does not count, nor do responses to calls from outside the queue, nor the pace of a member that has
 /// fallen silent since.
 #[test]
-fn only_a_pace_of_late_counts() {
+fn only_a_recent_pace_counts() {
     let bound = |queue: &Queue, millis| queue.members(at(millis)).next().unwrap().1.unanswered_most;
     let fast = || {
         let mut queue = paced(Accrual::Answers { most: 900.0 }, 200.0);

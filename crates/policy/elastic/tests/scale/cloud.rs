@@ -2,7 +2,7 @@
 
 use base::Instant;
 use core::time::Duration;
-use elastic::scale::{ScaleSettings, Scaler, ScalingDecision, Seen, ServerId, ServerLoad};
+use elastic::scale::{FrontTraffic, ScaleSettings, Scaler, ScalingDecision, ServerId, ServerLoad};
 use std::collections::BTreeMap;
 
 /// Capacity of a server in calls a second.
@@ -27,7 +27,7 @@ struct Server {
     calls: f64,
 }
 
-/// Behaviour of the cloud for a while.
+/// Behaviour of the cloud for some time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Weather {
     /// Calls a second.
@@ -52,17 +52,17 @@ impl Default for Weather {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
-    /// The scaler is told a larger limit.
+    /// The scaler is configured with a larger limit.
     Limit,
-    /// The scaler is told that more changes are allowed.
+    /// The scaler is configured with more changes a step.
     Changes,
-    /// The scaler is told of no calls.
+    /// Reports to the scaler contain no calls.
     NoCalls,
     /// Its decisions come twice.
     Double,
     /// Its starts are lost without a report.
     LostStarts,
-    /// The rate that it is told swings up and down.
+    /// The reported rate swings up and down.
     Swing,
 }
 
@@ -131,7 +131,7 @@ impl Cloud {
         let is_low = (self.now.as_nanos() / 600_000_000_000).is_multiple_of(2);
         let swing = if is_low { 0.5 } else { 1.5 };
         let rate = if self.fault == Fault::Swing { weather.rate * swing } else { weather.rate };
-        self.scaler.step(self.now, &Seen { rate, servers: &loads }, &mut decisions);
+        self.scaler.step(self.now, &FrontTraffic { rate, servers: &loads }, &mut decisions);
         if self.fault == Fault::Double {
             decisions.extend_from_within(..);
         }
@@ -199,23 +199,23 @@ impl Cloud {
                 let at = now + Duration::from_secs(weather.start);
                 let machine = if weather.fails { Machine::Failing(at) } else { Machine::Booting(at) };
                 let known = self.servers.insert(id, Server { machine, draining: false, calls: 0.0 });
-                assert!(known.is_none(), "a server is started that is there");
+                assert!(known.is_none(), "a running server was started");
             }
             ScalingDecision::Drain(id) | ScalingDecision::Resume(id) => {
                 let drains = matches!(decision, ScalingDecision::Drain(_));
-                let server = self.servers.get_mut(&id).expect("a server drains that is there");
+                let server = self.servers.get_mut(&id).expect("only a running server drains");
                 assert!(
                     server.machine == Machine::Up && server.draining != drains,
-                    "drained or resumed twice"
+                    "a server was drained or resumed twice"
                 );
                 server.draining = drains;
             }
             ScalingDecision::Stop(id) | ScalingDecision::GiveUp(id) => {
-                let server = self.servers.get_mut(&id).expect("a server is stopped that is there");
-                assert!(server.calls < 1.0, "a server is stopped with calls");
+                let server = self.servers.get_mut(&id).expect("only a known server is stopped");
+                assert!(server.calls < 1.0, "a server with calls was stopped");
                 let asked = matches!(server.machine, Machine::Ending(_));
                 let fresh = matches!(server.machine, Machine::Booting(_) | Machine::Failing(_));
-                assert!(server.draining || asked || fresh, "a server is stopped that takes calls");
+                assert!(server.draining || asked || fresh, "a server that takes calls was stopped");
                 if !asked {
                     server.machine = Machine::Ending(now + Duration::from_secs(20));
                 }
@@ -229,7 +229,7 @@ impl Cloud {
             matches!(d, ScalingDecision::Start(_) | ScalingDecision::Drain(_) | ScalingDecision::Resume(_))
         };
         let changes = decisions.iter().filter(is_change).count();
-        assert!(changes <= self.settings.changes_most, "too many changes at a time");
+        assert!(changes <= self.settings.changes_most, "too many changes in a step");
         self.changes += changes;
     }
 
@@ -252,7 +252,7 @@ impl Cloud {
         for _ in 0..1_200 / STEP {
             self.step(good);
         }
-        assert_eq!(self.changes, before, "it does not settle");
+        assert_eq!(self.changes, before, "the scaler does not settle");
         let settings = &self.settings;
         let needed = |part: f64| (weather.rate / part / CAPACITY).ceil() as usize + settings.spare;
         let most = settings.most.max(settings.least);
@@ -262,6 +262,6 @@ impl Cloud {
         );
         assert!(self.ready() >= least_wanted, "{} are not enough", self.ready());
         assert!(self.ready() <= most_wanted, "{} are too many", self.ready());
-        assert_eq!(self.there(), self.ready(), "all others are gone");
+        assert_eq!(self.there(), self.ready(), "no other server is left");
     }
 }

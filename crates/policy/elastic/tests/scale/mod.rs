@@ -1,5 +1,5 @@
-//! The scaler against a cloud that is late, fails and forgets: a story as a table, and random sequences under an
-//! observer.
+//! The scaler against a cloud that is late, fails and loses requests: a sequence as a table, and random sequences under
+//! an observer.
 
 mod cloud;
 mod random;

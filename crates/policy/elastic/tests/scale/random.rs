@@ -65,7 +65,7 @@ fn run(fault: Fault) {
 }
 
 #[test]
-fn a_good_run_is_good() {
+fn a_run_without_faults_passes() {
     run(Fault::None);
 }
 
@@ -82,8 +82,8 @@ macro_rules! canaries {
 canaries! {
     too_many_servers_are_noticed: Limit, "more servers than allowed";
     too_many_changes_are_noticed: Changes, "too many changes";
-    a_stop_with_calls_is_noticed: NoCalls, "stopped with calls";
-    a_doubled_decision_is_noticed: Double, "started that is there";
-    lost_starts_are_noticed: LostStarts, "stopped that is there";
+    a_stop_with_calls_is_noticed: NoCalls, "with calls was stopped";
+    a_doubled_decision_is_noticed: Double, "a running server was started";
+    lost_starts_are_noticed: LostStarts, "only a known server is stopped";
     flapping_is_noticed: Swing, "does not settle";
 }

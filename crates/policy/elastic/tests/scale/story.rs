@@ -1,11 +1,11 @@
-//! Many troubles in a few hours, as a table of decisions; and tests of single rules.
+//! A sequence of disturbances in a few hours, as a table of decisions; and tests of single rules.
 
 use super::cloud::{CAPACITY, Cloud, Fault, STEP, Weather};
 use base::Instant;
 use core::fmt::Write as _;
 use core::time::Duration;
 use elastic::scale::{
-    ForecastSettings, ScaleSettings, Scaler, ScalingDecision, Seen, ServerId, ServerLoad, ServerState,
+    ForecastSettings, FrontTraffic, ScaleSettings, Scaler, ScalingDecision, ServerId, ServerLoad, ServerState,
 };
 
 fn settings() -> ScaleSettings {
@@ -68,7 +68,7 @@ fn the_story_of_a_cluster() {
 
 /// A database that is slow for all servers causes no start, however long it lasts.
 #[test]
-fn latency_of_all_starts_nothing() {
+fn latency_of_all_servers_starts_no_server() {
     let mut cloud = Cloud::new(settings(), Fault::None);
     let weather = Weather { rate: 300.0, ..Weather::default() };
     run(&mut cloud, 30, weather);
@@ -82,14 +82,14 @@ fn latency_of_all_starts_nothing() {
 
 /// Drained servers carry as much as before, and others take their place.
 #[test]
-fn servers_that_an_operator_drains_are_no_latency_of_the_cluster() {
+fn servers_drained_by_an_operator_do_not_count_as_cluster_latency() {
     let mut scaler = Scaler::new(Instant::ZERO, ScaleSettings { spare: 0, ..settings() });
     (0..4).for_each(|id| scaler.adopt(Instant::ZERO, ServerId(id)));
     let mut decisions = Vec::new();
     for step in 1..40 {
         let taken = |id| (step < 20 || id < 2).then_some(CAPACITY);
         let load = |id| ServerLoad { id: ServerId(id), capacity: taken(id), is_announced: true, calls: 0 };
-        let seen = Seen { rate: 300.0, servers: &[0, 1, 2, 3].map(load) };
+        let seen = FrontTraffic { rate: 300.0, servers: &[0, 1, 2, 3].map(load) };
         scaler.step(Instant::ZERO + Duration::from_secs(step * STEP), &seen, &mut decisions);
     }
     assert_eq!(decisions, [4, 5].map(|id| ScalingDecision::Start(ServerId(id))));
@@ -114,7 +114,7 @@ fn failing_starts_are_tried_again_with_back_off() {
 
 /// With a learned start-up time, servers are ready in time for a rise.
 #[test]
-fn a_rise_is_met_with_spare_and_trend() {
+fn a_rise_is_met_with_spare_servers_and_extrapolation() {
     let lost = |spare, trend_most| {
         let mut cloud = Cloud::new(ScaleSettings { spare, trend_most, ..settings() }, Fault::None);
         run(&mut cloud, 20, Weather::default());
@@ -131,7 +131,7 @@ fn a_rise_is_met_with_spare_and_trend() {
 
 /// Servers are ready for the morning peak of past days.
 #[test]
-fn a_known_peak_is_met() {
+fn a_forecast_peak_is_met() {
     let lost = |forecast| {
         let settings = ScaleSettings { spare: 0, trend_most: 1.0, forecast, ..settings() };
         let mut cloud = Cloud::new(settings, Fault::None);
@@ -153,7 +153,7 @@ fn a_known_peak_is_met() {
 
 /// Low numbers are used first, and the last server is drained first.
 #[test]
-fn the_last_server_is_drained_and_the_first_free_number_taken() {
+fn the_last_server_is_drained_and_the_first_free_number_is_used() {
     let mut cloud = Cloud::new(ScaleSettings { spare: 0, ..settings() }, Fault::None);
     run(&mut cloud, 20, Weather { rate: 250.0, ..Weather::default() });
     let ids = |cloud: &Cloud| -> Vec<u32> {
@@ -177,22 +177,22 @@ fn the_last_server_is_drained_and_the_first_free_number_taken() {
 /// A queue starts with half of the capacity that the operator expects, and a dead monitor reports no more about its
 /// server.
 #[test]
-fn what_was_never_announced_is_not_usual_and_silence_is_no_fall() {
+fn an_expected_capacity_is_not_usual_and_silence_is_not_a_fall() {
     let mut scaler = Scaler::new(Instant::ZERO, ScaleSettings { spare: 0, ..settings() });
     (0..3).for_each(|id| scaler.adopt(Instant::ZERO, ServerId(id)));
     let mut decisions = Vec::new();
     let mut run = |steps: core::ops::Range<u64>, capacity: f64, is_announced, rate| {
         for step in steps {
             let load = |id| ServerLoad { id: ServerId(id), capacity: Some(capacity), is_announced, calls: 0 };
-            let seen = Seen { rate, servers: &[0, 1, 2].map(load) };
+            let seen = FrontTraffic { rate, servers: &[0, 1, 2].map(load) };
             scaler.step(Instant::ZERO + Duration::from_secs(step * STEP), &seen, &mut decisions);
         }
         core::mem::take(&mut decisions)
     };
     assert_eq!(run(1..5, CAPACITY, false, 10.0), []);
-    assert_eq!(run(5..10, CAPACITY / 2.0, true, 10.0), [], "less than expected is no fall");
+    assert_eq!(run(5..10, CAPACITY / 2.0, true, 10.0), [], "less than the expected capacity is not a fall");
     assert_eq!(run(10..20, CAPACITY, true, 10.0), []);
-    assert_eq!(run(20..30, CAPACITY / 2.0, false, 10.0), [], "silence is none either");
+    assert_eq!(run(20..30, CAPACITY / 2.0, false, 10.0), [], "silence is not a fall either");
     let more = run(30..60, CAPACITY / 2.0, false, 1.5 * CAPACITY);
     assert!(matches!(more[..], [ScalingDecision::Start(ServerId(3)), ..]), "{more:?}");
     let fallen = run(60..61, CAPACITY / 2.0, true, 10.0);
@@ -200,13 +200,13 @@ fn what_was_never_announced_is_not_usual_and_silence_is_no_fall() {
 }
 
 #[test]
-fn after_a_server_that_does_not_come_up_the_others_are_tried_first() {
+fn after_a_failed_start_other_servers_are_tried_first() {
     let choices = ScaleSettings { spare: 0, most: 1, choices: Some(3), ..settings() };
     let mut scaler = Scaler::new(Instant::ZERO, choices);
     let mut started = Vec::new();
     for step in 1..2_000 {
         let (now, mut decisions) = (Instant::ZERO + Duration::from_secs(step * STEP), Vec::new());
-        scaler.step(now, &Seen { rate: 1.0, servers: &[] }, &mut decisions);
+        scaler.step(now, &FrontTraffic { rate: 1.0, servers: &[] }, &mut decisions);
         for decision in decisions {
             match decision {
                 ScalingDecision::Start(id) => started.push(id.0),

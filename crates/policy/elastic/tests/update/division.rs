@@ -66,7 +66,7 @@ impl World {
         if self.millis % 1_000 == 137 * index as u64 {
             let part = self.division.part(now, index, CAPACITY);
             balancer.queue.announce(now, 0, part, &mut out);
-            self.division.heard(now, index, balancer.sent);
+            self.division.on_report(now, index, balancer.sent);
         }
         balancer.due += balancer.offered / 1_000.0;
         if balancer.due >= 1.0 {
@@ -98,7 +98,7 @@ fn balancers_that_would_send_more_share_the_capacity_equally() {
 }
 
 #[test]
-fn what_one_does_not_need_another_one_has() {
+fn unneeded_capacity_goes_to_other_balancers() {
     for offered in [[24.0, 8.0, 0.0, 0.0], [30.0, 2.0, 1.0, 1.0], [9.0, 9.0, 9.0, 9.0]] {
         let mut world = World::new(&offered);
         world.run(10);
@@ -115,7 +115,7 @@ fn what_one_does_not_need_another_one_has() {
 }
 
 #[test]
-fn a_standby_balancer_takes_nothing_and_has_room_when_it_takes_over() {
+fn a_standby_balancer_takes_no_capacity_and_has_room_at_once() {
     let mut world = World::new(&[2.0 * CAPACITY, 0.0]);
     world.run(10);
     let sent = world.run(20);
@@ -135,7 +135,7 @@ fn a_lost_balancer_counts_for_some_seconds() {
     world.run(20);
     world.balancers[0].is_up = false;
     let soon = world.run(4);
-    assert!(total(&soon) < 0.75 * CAPACITY, "its calls may come on: {soon:?}");
+    assert!(total(&soon) < 0.75 * CAPACITY, "calls of the lost balancer may continue: {soon:?}");
     world.run(4);
     let later = world.run(10);
     assert!((0.95..1.05).contains(&(total(&later) / CAPACITY)), "{later:?}");
@@ -146,17 +146,17 @@ fn a_lost_balancer_counts_for_some_seconds() {
     assert!(total(&again) < 1.05 * CAPACITY && again.iter().all(|sent| *sent > 10.0), "{again:?}");
 }
 
-/// A restarted monitor knows no need: the balancers continue with their calls, and their parts together do not exceed
+/// A restarted monitor knows no need. The balancers continue with their calls, and their parts together do not exceed
 /// the capacity.
 #[test]
-fn a_restarted_monitor_tells_nobody_the_whole_capacity() {
+fn a_restarted_monitor_gives_no_balancer_the_whole_capacity() {
     let mut division = Division::new(0..3_u64);
     for second in 0..4_u64 {
         let now = Instant::from_millis(1_000 * second);
-        // Each is told its part, and reports its sent calls, before the next one is told anything.
+        // Each balancer gets its part, and reports its sent calls, before the next one gets a part.
         let part = |balancer: u64| {
             let part = division.part(now, balancer, CAPACITY);
-            division.heard(now, balancer, 5_000 + 20 * (balancer + 1) * second);
+            division.on_report(now, balancer, 5_000 + 20 * (balancer + 1) * second);
             part
         };
         let parts: Vec<_> = (0..3).map(part).collect();
@@ -182,7 +182,7 @@ proptest! {
             let past = (now - heard[balancer]).as_secs_f64().max(0.5);
             rate[balancer] = Some(rate[balancer].map_or(0.0, |_| more as f64 / past));
             heard[balancer] = now;
-            division.heard(now, balancer, sent[balancer]);
+            division.on_report(now, balancer, sent[balancer]);
         }
         let is_there = |of: usize| rate[of].is_some() && now - heard[of] < Duration::from_secs(5);
         let there: Vec<_> = (0..4).filter(|of| is_there(*of)).collect();

@@ -8,7 +8,7 @@ fn lines(mut bytes: &[u8], mut pieces: impl Iterator<Item = usize>) -> (Vec<Vec<
     let (mut lines, mut all) = (Lines::default(), Vec::new());
     while !bytes.is_empty() {
         let room = lines.room();
-        assert!(!room.is_empty(), "what was read makes room");
+        assert!(!room.is_empty(), "reading lines makes room");
         let count = pieces.next().unwrap_or(LINE_MAX).clamp(1, room.len()).min(bytes.len());
         room[..count].copy_from_slice(&bytes[..count]);
         lines.filled(count);
@@ -25,7 +25,7 @@ fn lines(mut bytes: &[u8], mut pieces: impl Iterator<Item = usize>) -> (Vec<Vec<
 }
 
 #[test]
-fn a_line_has_a_longest_length() {
+fn a_line_has_a_maximum_length() {
     let of = |length: usize| lines(&[&vec![b'a'; length][..], b"\n"].concat(), std::iter::empty());
     assert_eq!(of(LINE_MAX - 1), (vec![vec![b'a'; LINE_MAX - 1]], None));
     assert_eq!(of(LINE_MAX), (Vec::new(), Some(UpdateRefusal::TooLong)));

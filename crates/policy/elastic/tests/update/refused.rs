@@ -1,4 +1,4 @@
-//! Attacks of someone who has seen every line of every connection, but has no key, or only that of another server.
+//! Attacks of a sender that has seen every line of every connection, but has no key, or only the key of another server.
 //! `invariants::updates` tries more.
 
 use base::Instant;
@@ -30,7 +30,7 @@ fn give(receiver: &mut UpdateReceiver, line: &str) -> Result<Update, UpdateRefus
 }
 
 #[test]
-fn each_in_its_turn_is_accepted() {
+fn updates_in_order_are_accepted() {
     let (mut receiver, made) = connection(key(1), NONCE);
     let capacities = made.map(|line| give(&mut receiver, &line).map(|update| update.capacity));
     assert_eq!(capacities, [Ok(100.0), Ok(200.0), Ok(300.0)]);
@@ -43,21 +43,25 @@ fn another_key_makes_other_codes() {
 }
 
 #[test]
-fn nothing_comes_twice_or_out_of_turn() {
+fn repeated_and_reordered_updates_are_refused() {
     let (mut receiver, made) = connection(key(1), NONCE);
     give(&mut receiver, &made[0]).unwrap();
     assert_eq!(give(&mut receiver, &made[0]), Err(UpdateRefusal::WrongNumber), "a replay");
     assert_eq!(
         give(&mut receiver, &made[1]),
         Err(UpdateRefusal::WrongNumber),
-        "nothing follows what was refused"
+        "after a refusal every line is refused"
     );
     let (mut receiver, made) = connection(key(1), NONCE);
-    assert_eq!(give(&mut receiver, &made[1]), Err(UpdateRefusal::WrongNumber), "the first was left out");
+    assert_eq!(
+        give(&mut receiver, &made[1]),
+        Err(UpdateRefusal::WrongNumber),
+        "the first update was left out"
+    );
 }
 
 #[test]
-fn what_was_made_for_another_connection_is_refused() {
+fn updates_of_another_connection_are_refused() {
     let (_, made) = connection(key(1), [8; 16]);
     let (mut receiver, _) = connection(key(1), NONCE);
     assert_eq!(give(&mut receiver, &made[0]), Err(UpdateRefusal::WrongCode));
@@ -65,7 +69,7 @@ fn what_was_made_for_another_connection_is_refused() {
 
 /// For any byte that is changed or missing.
 #[test]
-fn nothing_may_be_altered_or_cut() {
+fn altered_and_truncated_updates_are_refused() {
     let (_, made) = connection(key(1), NONCE);
     let line = made[0].as_bytes();
     for at in 0..line.len() {
@@ -83,14 +87,14 @@ fn nothing_may_be_altered_or_cut() {
     assert_eq!(
         give(&mut connection(key(1), NONCE).0, &capitals),
         Err(UpdateRefusal::Malformed),
-        "one code, one text"
+        "a code has only one text"
     );
     assert!(give(&mut connection(key(1), NONCE).0, &format!("{} ", made[0])).is_err());
 }
 
 /// The answers tell a sender without the key nothing about other errors.
 #[test]
-fn the_code_is_looked_at_first() {
+fn the_code_is_checked_first() {
     let code = "0".repeat(64);
     for line in
         ["UPDATE 7 10.0.0.1:5060 1.000", "UPDATE 1 nobody 1", "what is this", "UPDATE 1 10.0.0.1:5060 1e9"]
@@ -120,7 +124,7 @@ fn claimed(shared: Option<u8>, server: &str, with: u8) -> Result<(String, KeyKin
 }
 
 #[test]
-fn the_key_of_a_server_speaks_for_that_server_alone() {
+fn the_key_of_a_server_is_valid_for_that_server_only() {
     let by_own = |server: &str| Ok((server.to_owned(), KeyKind::Own));
     let by_shared = |server: &str| Ok((server.to_owned(), KeyKind::Shared));
     for shared in [None, Some(3)] {
@@ -145,9 +149,10 @@ fn the_key_of_a_server_speaks_for_that_server_alone() {
     assert_eq!(claimed(Some(3), "10.0.0.1:5070", 3), by_shared("10.0.0.1:5070"), "another server there");
 }
 
-/// For a server without a key, the code is checked with a publicly known key. A right code does not make it accepted.
+/// For a server without a key, the code is checked with a publicly known key. Even an update with a right code is
+/// refused.
 #[test]
-fn a_server_without_a_key_is_refused_whatever_the_code() {
+fn a_server_without_a_key_is_refused_with_any_code() {
     for with in 0..4 {
         assert_eq!(claimed(None, "10.0.0.3", with), Err(UpdateRefusal::WrongCode), "{with}");
         assert_eq!(claimed(None, "a/b", with), Err(UpdateRefusal::WrongCode), "{with}");
@@ -156,9 +161,9 @@ fn a_server_without_a_key_is_refused_whatever_the_code() {
 }
 
 /// Keys that may update the member at 10.0.0.1:5060 with these configured names; `None` is the shared key. The other
-/// keys are those of an address and of two names.
+/// keys belong to an address and to two names.
 #[test]
-fn a_key_is_good_for_a_member_whose_names_all_have_it() {
+fn a_key_is_valid_for_a_member_if_all_its_names_have_it() {
     let parsed = |text: &str| text.parse::<ServerName>().expect("the constants are right");
     let of = |servers: &[&str]| UpdateKeys {
         shared: Some(key(9)),
@@ -167,7 +172,7 @@ fn a_key_is_good_for_a_member_whose_names_all_have_it() {
     let (names, all) = (of(&["a.test", "b.test:5070"]), of(&["a.test", "b.test:5070", "10.0.0.1"]));
     let (a, b, address) = ("a.test", "b.test:5070", "10.0.0.1:5060");
     let everybody = [None, Some(a), Some(b), Some(address), Some("c.test")];
-    let who = |keys: &UpdateKeys, named: &[&str]| {
+    let permitted = |keys: &UpdateKeys, named: &[&str]| {
         let named: Vec<_> = named.iter().map(|&name| name.to_owned()).collect();
         let may = |speaker: Option<&str>| {
             let kind = if speaker.is_some() { KeyKind::Own } else { KeyKind::Shared };
@@ -177,28 +182,28 @@ fn a_key_is_good_for_a_member_whose_names_all_have_it() {
         };
         everybody.into_iter().filter(|speaker| may(*speaker)).collect::<Vec<_>>()
     };
-    assert_eq!(who(&names, &[address]), [None]);
-    assert_eq!(who(&names, &["c.test"]), [None], "a name without a key");
-    assert_eq!(who(&names, &["c.test;transport=tls"]), [None], "a name that no monitor has");
-    assert_eq!(who(&names, &[a]), [Some(a)]);
-    assert_eq!(who(&names, &[b, b]), [Some(b)]);
+    assert_eq!(permitted(&names, &[address]), [None]);
+    assert_eq!(permitted(&names, &["c.test"]), [None], "a name without a key");
+    assert_eq!(permitted(&names, &["c.test;transport=tls"]), [None], "a name that no monitor has");
+    assert_eq!(permitted(&names, &[a]), [Some(a)]);
+    assert_eq!(permitted(&names, &[b, b]), [Some(b)]);
     // Names of several servers resolve to the address: one of them was redirected.
     for contested in [&[a, b][..], &[a, "c.test"], &[address, a], &[a, "c.test;transport=tls"], &[]] {
-        assert_eq!(who(&names, contested), [], "{contested:?}");
+        assert_eq!(permitted(&names, contested), [], "{contested:?}");
     }
     for named in [&[address][..], &[a], &[a, b], &["c.test", address], &[]] {
-        assert_eq!(who(&all, named), [Some(address)], "{named:?}");
+        assert_eq!(permitted(&all, named), [Some(address)], "{named:?}");
     }
 }
 
 #[test]
-fn what_an_older_connection_brings_is_late() {
+fn updates_of_an_older_connection_are_late() {
     let mut known = Announcements::default();
     let at = Instant::from_millis;
     assert_eq!(known.take(at(1), 5, "a", 100.0), Ok(()));
     assert_eq!(known.take(at(2), 5, "a", 110.0), Ok(()));
     assert_eq!(known.take(at(3), 4, "a", 900.0), Err(UpdateRefusal::Superseded));
-    assert_eq!(known.take(at(4), 4, "b", 40.0), Ok(()), "of another server it is not");
+    assert_eq!(known.take(at(4), 4, "b", 40.0), Ok(()), "an older connection may update another server");
     assert_eq!(known.take(at(5), 6, "a", 120.0), Ok(()));
     let capacity = |known: &Announcements<_>| {
         let now = |(server, is): (&&'static str, &elastic::update::Announcement)| {

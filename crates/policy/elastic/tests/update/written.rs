@@ -28,7 +28,7 @@ fn sender() -> UpdateSender {
 }
 
 #[test]
-fn a_conversation_is_as_the_documentation_has_it() {
+fn a_conversation_matches_the_documentation() {
     let (mut receiver, mut sender) = (receiver(), sender());
     assert_eq!(receiver.greeting(), GREETING);
     assert_eq!(sender.update(&server("10.0.0.1"), 312.5), FIRST);
@@ -48,7 +48,7 @@ fn a_conversation_is_as_the_documentation_has_it() {
     assert_eq!(sender.answer(b"OK 2 1207"), Ok(1207));
     let docs = include_str!("../../../../../docs/capacity-updates.md");
     for line in [GREETING, FIRST] {
-        assert!(docs.contains(line.trim_end()), "the documentation has another example than {line}");
+        assert!(docs.contains(line.trim_end()), "the documentation lacks the example {line}");
     }
     for refusal in UpdateRefusal::ALL {
         assert!(docs.contains(&format!("| `{}` |", refusal.name())), "{refusal:?}");
@@ -114,7 +114,7 @@ fn a_sender_knows_its_receiver_and_its_answers() {
         "", "OK", "OK 1", "OK 2 0", "OK 01 0", "OK 1 ", "OK 1 00", "OK 1 -1", "OK 1 0 0", "ok 1 0",
         "OK 1 0\r",
     ] {
-        assert_eq!(sender.answer(wrong.as_bytes()), Err(SendError::Confused), "{wrong}");
+        assert_eq!(sender.answer(wrong.as_bytes()), Err(SendError::InvalidAnswer), "{wrong}");
     }
     for refusal in UpdateRefusal::ALL {
         let line = refusal.line();

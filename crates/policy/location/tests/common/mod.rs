@@ -62,8 +62,8 @@ impl Bed {
         loop {
             match next {
                 RegistrationStep::Done(answer) => return answer,
-                RegistrationStep::Ask(ask) => {
-                    let reply = ask.put_to(&mut self.store, at(secs));
+                RegistrationStep::Request(ask) => {
+                    let reply = ask.send_to(&mut self.store, at(secs));
                     next = registration.reply(at(secs), &self.registrar, reply);
                 }
             }

@@ -5,15 +5,15 @@ use base::{Instant, Rng};
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-/// A server one hop from the callee, numbered by the hosts of a network.
+/// A server that is one hop from the callee. The hosts of a network number these servers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TargetServer(pub u32);
 
 /// Remaining path of a request, from a server on.
 ///
-/// A server may be on a path more than once, as entry and exit at the edge. It may also be on several paths to one
-/// target, with another server in either order. It then gets reports from servers that it reports to. Reports are kept
-/// apart by `hops`, so that no report depends on itself.
+/// A server may be on a path more than once: at the edge it is both entry and exit. Two servers may also be on several
+/// paths to one target, in either order. A server then gets reports from servers to which it sends reports. Reports are
+/// distinguished by `hops`, so that no report depends on itself.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DownstreamPath {
     /// End of the path.
@@ -29,7 +29,7 @@ pub struct TargetReport {
     pub path: DownstreamPath,
     /// Acceptance probability of the path from the reporter to the target, 0 to 1.
     pub acceptance: f64,
-    /// Of two reports of one neighbour for one path, the one with the greater number is later.
+    /// Sequence number. Of two reports of one neighbour for one path, the report with the greater number is later.
     pub sequence: u64,
 }
 
@@ -37,11 +37,9 @@ pub struct TargetReport {
 /// few reports.
 const VALIDITY: Duration = Duration::from_secs(5);
 
-/// Reports about each target: the f of each downstream neighbour on a path to it. `N` identifies a neighbour.
-///
-/// A value for a path of `k` hops comes from reports for `k - 1` hops and the server's own f; a value for no hops is
-/// the own f. So every value comes from the servers' own measurements, at most `k` reports ago. It cannot sustain
-/// itself, in any topology.
+/// A value for a path of `k` hops is computed from reports for `k - 1` hops and the server's own f. A value for no hops
+/// is the own f. So every value comes from the servers' own measurements, at most `k` reports ago. In no topology can a
+/// value depend on itself.
 #[derive(Clone, Debug)]
 pub struct Targets<N> {
     known: BTreeMap<DownstreamPath, BTreeMap<N, ReportedTarget>>,
@@ -125,10 +123,10 @@ mod tests {
     }
 
     #[test]
-    fn the_least_f_of_a_path_travels_to_the_ingress_and_only_for_its_target() {
+    fn the_least_f_of_a_path_reaches_the_ingress_for_its_target_only() {
         let now = Instant::from_millis(1_000);
         let mut servers = [0; 3].map(|_| Targets::default());
-        // The core learns the targets' own f and adds its own; the ingress learns from the core.
+        // The core learns the own f of the targets and combines it with its own. The ingress learns from the core.
         for (target, own) in [(NEAR, 1.0), (FAR, 0.4)] {
             let [edge, core, ingress] = &mut servers;
             core.on_report(now, 7, &edge.report(now, path(target, 0), own));
@@ -142,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_hears_of_itself_does_not_come_into_its_own_report() {
+    fn reports_about_a_server_do_not_enter_its_own_report() {
         let at = Instant::from_millis;
         // An edge server where calls enter and leave: the core reports to it about the target that it is itself.
         let [mut edge, mut core] = [0; 2].map(|_| Targets::default());
@@ -180,7 +178,7 @@ mod tests {
         assert_eq!(f(&targets, 1), 0.5);
         assert_eq!(f(&targets, 4_999), 0.5);
         assert_eq!(f(&targets, 5_000), 1.0);
-        // A restarted neighbour counts from the beginning.
+        // A restarted neighbour starts its sequence numbers again.
         targets.on_report(at(5_000), 1, &report(0.3, 1));
         assert_eq!(f(&targets, 5_001), 0.3);
     }

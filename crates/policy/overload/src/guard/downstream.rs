@@ -7,7 +7,7 @@ use base::Instant;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-/// Downstream neighbours with any state.
+/// Downstream neighbours for which there is any state.
 #[derive(Debug)]
 pub(super) struct Downstream<N> {
     known: BTreeMap<N, NeighbourState>,
@@ -85,12 +85,12 @@ mod tests {
     use crate::retry_after::During;
 
     #[test]
-    fn room_is_made_by_those_about_which_there_is_nothing_left_to_know() {
+    fn neighbours_without_state_to_keep_make_room() {
         let at = Instant::from_millis;
         let mut downstream = Downstream::<usize>::default();
         for neighbour in 0..NEIGHBOURS_MAX {
             let known = downstream.enter(at(0), neighbour).expect("there is room");
-            // Every other one asks for a pause.
+            // Every second neighbour asks for a pause.
             let pause = (neighbour % 2 == 0).then_some(Duration::from_secs(10));
             known.backoff.on_503(at(0), pause, During::Prolong);
         }
@@ -103,8 +103,11 @@ mod tests {
         }
         assert_eq!(downstream.known.len(), NEIGHBOURS_MAX);
         assert!(downstream.enter(at(9_999), usize::MAX).is_none(), "all pauses last");
-        assert!(downstream.enter(at(9_999), 0).is_some(), "who is known stays known");
-        assert!(downstream.enter(at(10_998), usize::MAX).is_none(), "looked for less than a second ago");
+        assert!(downstream.enter(at(9_999), 0).is_some(), "a known neighbour stays known");
+        assert!(
+            downstream.enter(at(10_998), usize::MAX).is_none(),
+            "the last search was less than a second ago"
+        );
         assert!(downstream.enter(at(10_999), usize::MAX).is_some(), "the first pauses are over");
     }
 }

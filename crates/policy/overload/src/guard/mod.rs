@@ -30,11 +30,11 @@ use downstream::Downstream;
 /// A host that serves each message as it comes uses [`on_handled`](Self::on_handled), [`on_answer`](Self::on_answer)
 /// and [`may_pass`](Self::may_pass) instead.
 ///
-/// It asks [`is_open`](Self::is_open) when it chooses a next hop, and [`notice`](Self::notice) for the feedback in a
-/// response.
+/// The host calls [`is_open`](Self::is_open) when it chooses a next hop, and [`notice`](Self::notice) for the feedback
+/// in a response.
 ///
-/// Each accepted new request counts as under way from its neighbour and to its next hop until it is lost or settled. A
-/// request that is never reported occupies a window for ever.
+/// Each accepted new request counts as under way, from its neighbour and to its next hop, until it is reported as lost
+/// or settled. A request that is never reported takes a place in a window for ever.
 #[derive(Debug)]
 pub struct Guard<N> {
     settings: OverloadSettings,
@@ -58,8 +58,8 @@ pub struct Guard<N> {
 }
 
 impl<N: Ord + Copy> Guard<N> {
-    /// Creates a guard for a host with `workers` workers (threads, processors). A message counts as taking `mean` until
-    /// measured.
+    /// Creates a guard for a host with `workers` workers (threads, processors). Until it is measured, a message counts
+    /// as taking `mean`.
     pub fn new(now: Instant, settings: OverloadSettings, workers: u32, mean: Duration, rng: Rng) -> Self {
         let (local, receiver) = (settings.controller(), settings.receiver());
         let meter = |period: Option<Duration>| Some(Utilisation::new(now, period?, workers));
@@ -83,7 +83,7 @@ impl<N: Ord + Copy> Guard<N> {
         }
     }
 
-    /// Resets all counts and learned values after the host died and lost its queue and transactions.
+    /// Resets all counts and learned values after the host has died and lost its queue and transactions.
     pub fn forget(&mut self) {
         self.local = self.settings.controller();
         self.receiver = self.settings.receiver();
@@ -105,7 +105,8 @@ impl<N: Ord + Copy> Guard<N> {
         self.is_off
     }
 
-    /// Whether in addition no neighbour has ever answered 503, so that nothing can be refused now.
+    /// Whether no law and no feedback is in use, and no neighbour has ever answered 503. Then no request can be refused
+    /// now.
     pub fn is_idle(&self) -> bool {
         self.is_idle
     }
@@ -144,7 +145,7 @@ impl<N: Ord + Copy> Guard<N> {
         Ok(())
     }
 
-    /// Whether a neighbour has not asked for a pause (RFC 3261 §21.5.4).
+    /// Whether a neighbour takes requests now: it has not asked for a pause (RFC 3261 §21.5.4).
     pub fn is_open(&self, now: Instant, to: N) -> bool {
         self.downstream.get(to).is_none_or(|known| known.backoff.is_open(now))
     }
@@ -160,7 +161,7 @@ impl<N: Ord + Copy> Guard<N> {
             Rejection::of(self.judge_here(now, class, way))?;
         }
         let Some(to) = way.to else { return Ok(()) };
-        // Section VII-A: at the edge, the own f counts together with that of the next hop.
+        // Section VII-A: at the edge, the own f is combined with the f of the next hop.
         let own = match self.settings.feedback {
             FeedbackLaw::Hop(ReceiverLaw::Loss(_)) if class.is_new() && !way.takes_feedback => {
                 self.local.acceptance(&self.load)
@@ -252,7 +253,7 @@ impl<N: Ord + Copy> Guard<N> {
         }
     }
 
-    /// Counts a message that left the host's queue, to be served or because it was stale.
+    /// Counts a message that left the host's queue, because it is served now or was too old.
     pub fn on_dequeue(&mut self, now: Instant, class: MessageClass, queue: usize) {
         if !self.is_off {
             self.backlog.on_dequeue(now, class);
@@ -267,8 +268,8 @@ impl<N: Ord + Copy> Guard<N> {
     }
 
     /// Reports the time that the present message waited in the buffer of a socket, where the host cannot count
-    /// messages. The same amount of work is assumed to wait there now, besides the host's own queue, and to be done in
-    /// that time unless other messages show more.
+    /// messages. The same amount of work is assumed to wait in the buffer now, besides the host's own queue. It is
+    /// assumed to be done in the same time unless other messages show more.
     pub fn on_waited(&mut self, now: Instant, waited: Duration) {
         self.read_by = now + waited;
     }
@@ -298,7 +299,7 @@ impl<N: Ord + Copy> Guard<N> {
     }
 
     /// Whether a request may go to a neighbour, for a host that uses no windows and handles pauses itself. A silent
-    /// neighbour gets one from time to time (RFC 7339 §5.9).
+    /// neighbour gets a request from time to time (RFC 7339 §5.9).
     pub fn may_pass(&mut self, now: Instant, class: MessageClass, to: N) -> bool {
         let Some(sender) = self.downstream.sender(now, to, &self.settings) else { return true };
         let passes = sender.judge(now, class, 1.0, &mut self.rng).is_accept();
@@ -308,7 +309,7 @@ impl<N: Ord + Copy> Guard<N> {
         passes
     }
 
-    /// Counts a request that a neighbour left without any response.
+    /// Counts a request to which a neighbour has sent no response.
     pub fn on_silence(&mut self, now: Instant, to: N) {
         self.on_sent(now, Some(to), RequestOutcome::Silent);
     }
@@ -319,10 +320,9 @@ impl<N: Ord + Copy> Guard<N> {
         sender.map_or((None, false), |sender| (sender.limit(now), sender.is_silent()))
     }
 
-    /// Counts an accepted new request that is not forwarded after all: it was lost on the way to the processor, or was
-    /// a copy.
+    /// Counts an accepted new request that is not forwarded: it was lost on the way to the processor, or was a copy.
     pub fn on_lost(&mut self, now: Instant, from: Option<N>, to: Option<N>) {
-        // With a late decision it was not yet counted as sent.
+        // If requests are decided at their turn, this one was not yet counted as sent.
         if self.settings.reject_at == RejectAt::Arrival {
             self.on_sent(now, to, RequestOutcome::NotSent);
         }
@@ -345,7 +345,7 @@ impl<N: Ord + Copy> Guard<N> {
         }
     }
 
-    /// An accepted new request is no longer under way here.
+    /// Records that an accepted new request is no longer under way here.
     fn on_left(&mut self, from: Option<N>) {
         if let Some((receiver, from)) = self.receiver.as_mut().zip(from) {
             receiver.on_confirmed(from);

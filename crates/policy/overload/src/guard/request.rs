@@ -7,16 +7,16 @@ use crate::hop::{Feedback, RequestOutcome};
 /// Path of a request through this host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RequestPath<N> {
-    /// The neighbour that sent it; `None` if the sender is no server (a user agent), which has no share of its own.
+    /// The neighbour that sent it; `None` if the sender is not a server. User agents have no own share of the capacity.
     pub from: Option<N>,
-    /// Whether the sender follows this host's feedback, and so rejects in its place. Such a sender says so in its Via
-    /// (RFC 7339 §4.1); user agents do not (Overload paper, III-B).
+    /// Whether the sender follows this host's feedback, and so rejects in its place. The Via of such a sender says so
+    /// (RFC 7339 §4.1); the Via of a user agent does not (Overload paper, III-B).
     pub takes_feedback: bool,
-    /// The neighbour that it goes to; `None` if that is no server.
+    /// The neighbour that it goes to; `None` if the next hop is not a server.
     pub to: Option<N>,
     /// Remaining path, if feedback travels the whole path.
     pub path: Option<DownstreamPath>,
-    /// Whether earlier hosts of a chain that shares its work have already worked for it.
+    /// Whether earlier hosts of a chain that shares out its work have already worked on the request.
     pub is_onward: bool,
 }
 

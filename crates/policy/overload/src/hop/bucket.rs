@@ -1,4 +1,4 @@
-//! Leaky bucket with which a client keeps to a rate (RFC 7415).
+//! Leaky bucket with which a client limits its requests to a rate (RFC 7415).
 
 use crate::{MessageClass, Tier};
 use base::{Instant, Rng};
@@ -7,7 +7,7 @@ use rand::Rng as _;
 /// Leaky bucket of RFC 7415 §3.5: it drains by one second per second, and each sent request adds T = 1/rate. A request
 /// is sent while the content is at most the tolerance of its tier (§3.5.2).
 ///
-/// The content is in units of T, so that a new rate does not change the number of requests it stands for.
+/// The content is in units of T, so that a new rate does not change the number of requests that the content represents.
 #[derive(Clone, Debug)]
 pub(super) struct Bucket {
     rate: f64,
@@ -16,16 +16,17 @@ pub(super) struct Bucket {
     last: Instant,
 }
 
-/// Tolerances in units of T by tier: TAU1 and TAU2 (§3.5.2: 10 T, and half of it), and one more for requests within
-/// dialogs.
+/// Tolerances in units of T, by tier. The first two are TAU1 and TAU2 (§3.5.2: half of 10 T, and 10 T), the third is
+/// for requests within dialogs.
 const TOLERANCE: [f64; 3] = [5.0, 10.0, 20.0];
 
-/// Smallest tolerance of the first tier in seconds, since a host reads messages in batches. Far below the target delay
-/// of the server.
+/// Smallest tolerance of the first tier, in seconds. It is needed since a host reads messages in batches, and is far
+/// below the target delay of the server.
 const BATCH: f64 = 0.005;
 
 impl Bucket {
-    /// TAU0 = 0, and a random phase against resonance (§3.5.3), so that buckets that start together drift apart.
+    /// Creates a bucket with TAU0 = 0 and a random phase against resonance (§3.5.3): buckets that start together drift
+    /// apart.
     pub(super) fn new(now: Instant, rate: f64, rng: &mut Rng) -> Self {
         Self { rate, content: phase(rng), last: now }
     }
@@ -57,7 +58,7 @@ impl Bucket {
         let passes = tier == Tier::Never || (self.rate > 0.0 && content <= self.tolerance(tier as usize));
         if passes {
             let u = if content <= 0.0 { phase(rng) } else { 0.0 };
-            // Requests that cannot be held back must not build up an unlimited debt.
+            // Requests that are never rejected must not fill the bucket without limit.
             self.content = (content.max(0.0) + 1.0 + u).min(self.tolerance(2) + 1.5);
             self.last = now;
         }
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn below_the_rate_everything_passes_and_at_zero_nothing_but_what_must() {
+    fn below_the_rate_all_requests_pass_and_at_zero_only_those_never_rejected() {
         let mut rng = Rng::from_seed(3);
         let mut bucket = Bucket::new(Instant::ZERO, 20.0, &mut rng);
         assert_eq!(sent(&mut bucket, MessageClass::NewInvite, 19, &mut rng), 190);

@@ -6,11 +6,11 @@ use core::time::Duration;
 
 /// Interval at which the rate is computed.
 pub(super) const PERIOD: Duration = Duration::from_millis(100);
-/// Target queueing delay. Above zero, since otherwise the server would idle between two messages of a paced stream; far
-/// below T1/2.
+/// Target queueing delay. It is above zero, since otherwise the server would be idle between two messages of a paced
+/// stream. It is far below T1/2.
 pub(super) const TARGET: Duration = Duration::from_millis(20);
-/// Time in which a deviation of the wait is corrected. Longer than the delay of the control loop: a period, a hop each
-/// way, and the rest of a call's set-up after its INVITE.
+/// Time in which a deviation of the wait is corrected. It is longer than the delay of the control loop: a period, a hop
+/// in each direction, and the set-up of a call after its INVITE.
 const HORIZON: Duration = Duration::from_millis(500);
 /// Busy time over which the capacity is averaged.
 const MEMORY: Duration = Duration::from_secs(1);
@@ -21,7 +21,7 @@ const STOP: f64 = 0.8;
 /// Time of low utilisation after which control stops.
 const CALM: Duration = Duration::from_secs(1);
 
-/// Whether control is on: from a busy period on, until a second of calm.
+/// Whether control is on. It starts with a busy period, and ends after a second of low utilisation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Activity {
     active: bool,
@@ -38,7 +38,7 @@ impl Activity {
     }
 }
 
-/// Rate that the server can take, from its served requests per busy time and its queue:
+/// Rate that the server can serve, computed from its served requests per busy time and its queue:
 ///
 /// `C <- average of (served / busy time)`, `R = C * (1 + (target - wait) / horizon)`, between a tenth of C and 1.2 C.
 ///
@@ -66,8 +66,8 @@ impl Rate {
         }
         let error = TARGET.as_secs_f64() - period.load.wait.as_secs_f64();
         let correction = (1.0 + error / HORIZON.as_secs_f64()).clamp(0.1, 1.2);
-        // A server that is busy without having served a request has no known capacity. One request per second keeps the
-        // control loop going.
+        // If a server is busy but has not served a request, its capacity is unknown. One request per second keeps the
+        // control loop working.
         let rate = (self.capacity.unwrap_or(0.0) * correction).max(1.0);
         self.share = Some(fair_share(rate, self.share, period.neighbours.values().map(|from| from.rate)));
     }

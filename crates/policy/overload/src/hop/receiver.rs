@@ -71,8 +71,8 @@ pub(super) struct Period<'a, N> {
 const ACTIVE_FOR: Duration = Duration::from_secs(10);
 /// Time over which the rate of a neighbour is averaged.
 const RATE_MEMORY: Duration = Duration::from_secs(1);
-/// Smallest validity. RFC 7339 §4.3 has 500 ms by default. Here it is at least this, and four periods, so that a few
-/// lost responses do not end the control: a limited neighbour gets few responses.
+/// Smallest validity. The default of RFC 7339 §4.3 is 500 ms. Here the validity is at least this value, and at least
+/// four periods. A limited neighbour gets few responses, so a few lost responses must not end the control.
 const VALIDITY_MIN: Duration = Duration::from_secs(2);
 /// Unit of `oc-seq` (its fifth decimal) in nanoseconds.
 const SEQUENCE_UNIT: u64 = 10_000;
@@ -138,7 +138,7 @@ impl<N: Ord + Copy> HopReceiver<N> {
     }
 
     /// Counts a new request from this neighbour that got its first response other than 100, or whose transaction ended
-    /// without one. A 100 confirms no processing (RFC 6357 §9.3). Call it once for each request.
+    /// without such a response. A 100 confirms no processing (RFC 6357 §9.3). Call it once for each request.
     pub fn on_confirmed(&mut self, from: N) {
         if let Some(upstream) = self.neighbours.get_mut(&from) {
             upstream.under_way = upstream.under_way.saturating_sub(1);
@@ -173,7 +173,7 @@ impl<N: Ord + Copy> HopReceiver<N> {
     /// Feedback for a response to a neighbour now. The same number means the same value (RFC 7339 §5.4).
     pub fn feedback(&self) -> Feedback {
         let limit = match &self.law {
-            // f = 1 requires no reduction.
+            // An f of 1 requires no reduction.
             State::Loss(Acceptance { value, .. }) => (*value < 1.0).then_some(ClientLimit::Loss(*value)),
             State::Rate(rate) => rate.limit(),
             State::Window(window) => window.limit(),

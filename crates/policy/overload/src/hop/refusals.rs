@@ -1,28 +1,31 @@
-//! Pauses of a client after refusals of a server within its window.
+//! Pauses of a client after a server has refused requests that its window allowed.
 
 use base::Instant;
 use core::time::Duration;
 
 /// Pauses after refusals: decides when a server that refuses requests within its window gets the next one.
 ///
-/// A window is clocked by confirmations, and bounds the load because each confirms finished work (RFC 6357 §9.3). A
-/// refusal confirms none, and comes at once. If a refusal freed its place, a window of one would send as fast as the
-/// server can refuse. Refusing would then take all of the server's time, its queue would never empty, and it would
-/// refuse more. So a refusal closes the window for a while, twice as long each time until a request is accepted.
+/// In a window, each confirmation lets one more request pass. This limits the load, since a confirmation means finished
+/// work (RFC 6357 §9.3). A refusal means no finished work, and comes at once. If a refusal let one more request pass,
+/// even a window of one would send as fast as the server can refuse. Refusals would then take all of the server's time,
+/// its queue would never become empty, and it would refuse still more. So a refusal closes the window for a while, each
+/// time twice as long until a request is accepted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Refusals {
     in_a_row: u32,
     open_at: Instant,
 }
 
-/// T1/32 = 16 ms: less than the time to empty a queue of target length, so a single refusal by chance costs nothing.
+/// First pause: T1/32 = 16 ms. This is less than the time to empty a queue of target length, so a single refusal by
+/// chance has no effect.
 const PAUSE_FIRST: Duration = Duration::from_micros(15_625);
-/// Up to 1 s: half of the smallest validity. Otherwise the limit would expire in the pause, and all requests be sent.
+/// Most doublings of the pause: up to 1 s, half of the smallest validity. With longer pauses, the limit would expire in
+/// the pause, and all requests would be sent.
 const PAUSE_DOUBLINGS: u32 = 6;
 
 impl Refusals {
     pub(super) fn on_refused(&mut self, now: Instant) {
-        // Refusals of requests sent before the pause say nothing new.
+        // Refusals of requests sent before the pause do not count.
         if self.is_open(now) {
             self.open_at = now + PAUSE_FIRST * 2_u32.pow(self.in_a_row);
             self.in_a_row = (self.in_a_row + 1).min(PAUSE_DOUBLINGS);
@@ -57,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_refuses_everything_is_asked_ever_less_often_until_it_takes_something() {
+    fn a_server_that_refuses_everything_gets_requests_ever_less_often_until_it_accepts_one() {
         let mut refusals = Refusals::default();
         assert_eq!(asked(&mut refusals, 0, 4_000), [0, 16, 48, 111, 236, 486, 986, 1_986, 2_986, 3_986]);
         assert!(!refusals.is_open(Instant::from_millis(4_985)));

@@ -9,7 +9,7 @@ use base::{Instant, Rng};
 
 /// Client side of hop-by-hop feedback, one for each downstream neighbour.
 ///
-/// The host asks [`judge`](Self::judge) before it forwards a request, and reports its outcome
+/// The host calls [`judge`](Self::judge) before it forwards a request, and reports its outcome
 /// ([`on_settled`](Self::on_settled)). It also reports each response of the neighbour
 /// ([`on_response`](Self::on_response)) and its feedback ([`on_feedback`](Self::on_feedback)).
 #[derive(Clone, Debug)]
@@ -31,12 +31,13 @@ pub enum RequestOutcome {
     Refused,
     /// A time-out, or a failure of the transport.
     Silent,
-    /// It was not sent after all.
+    /// The request turned out not to be sent.
     NotSent,
 }
 
 impl RequestOutcome {
-    /// Outcome for the status of the first response other than 100; `None` if there will be none.
+    /// Returns the outcome for the status of the first response other than 100. A `status` of `None` means that there
+    /// is no such response.
     pub const fn of(status: Option<u16>) -> Self {
         match status {
             Some(503) => Self::Refused,
@@ -62,16 +63,16 @@ enum Throttle {
     Window(Grown),
 }
 
-/// A window that opens only as fast as requests are confirmed (slow start). When the windows of many senders open at
-/// once, none sends a burst.
+/// A window that grows only as fast as requests are confirmed (slow start). So no sender sends a burst when the windows
+/// of many senders open at the same time.
 #[derive(Clone, Debug)]
 struct Grown {
     limit: f64,
     open: f64,
 }
 
-/// Largest delay of a response, 64*T1, in units of `oc-seq`. A number further back is one of a restarted count (RFC
-/// 7339 §4.4, overflow).
+/// Largest delay of a response, 64*T1, in units of `oc-seq`. A number that is smaller by more than this comes from a
+/// restarted count (RFC 7339 §4.4, overflow).
 const TARDY: u64 = 32 * 100_000;
 
 impl HopSender {
@@ -88,7 +89,7 @@ impl HopSender {
         }
     }
 
-    /// Handles feedback in a response. A number not above the last one carries nothing new (RFC 7339 §5.4).
+    /// Handles feedback in a response. A number that is not above the last one means no new feedback (RFC 7339 §5.4).
     pub fn on_feedback(&mut self, now: Instant, feedback: &Feedback, rng: &mut Rng) {
         self.expire(now);
         if let Some(stored) = &self.in_force
@@ -113,7 +114,7 @@ impl HopSender {
                 Throttle::Window(Grown { limit, open: f64::from(self.under_way).clamp(1.0, limit.max(1.0)) })
             }
         };
-        // Feedback without a limit is kept for its number only, as long as a late response may come.
+        // Feedback without a limit is kept only for its number, as long as a late response may come.
         let until =
             if matches!(throttle, Throttle::Open) { now + crate::T1 * 64 } else { now + feedback.validity };
         self.in_force = Some(InForce { throttle, until, sequence: feedback.sequence });
@@ -125,12 +126,13 @@ impl HopSender {
     }
 
     /// Decides whether a request goes to the neighbour. `own` is the acceptance probability of this host, 1 if it has
-    /// none: at the edge the smaller of the two counts (Overload paper, VII-A). An accepted request must be sent.
+    /// none. At the edge, the smaller one of `own` and the neighbour's probability is used (Overload paper, VII-A). An
+    /// accepted request must be sent.
     pub fn judge(&mut self, now: Instant, class: MessageClass, own: f64, rng: &mut Rng) -> AdmissionVerdict {
         self.expire(now);
         let draw = self.mix.draw(now, class, self.acceptance().min(own), rng);
         let passes = draw && self.throttle(now, class, rng);
-        // Checked last, since a request admitted to a silent neighbour is its probe.
+        // This check comes last, since a request that is admitted to a silent neighbour is the probe.
         let passes = passes && (class.tier() == Tier::Never || self.silence.admit(now));
         self.under_way += u32::from(passes && class.is_new());
         AdmissionVerdict::accept_if(passes)
@@ -142,7 +144,7 @@ impl HopSender {
                 bucket.admit(now, class, rng)
             }
             Some(InForce { throttle: Throttle::Window(grown), .. }) if class.is_new() => {
-                // As in the bucket, priority has twice the room. It ignores the pause.
+                // As in the bucket, requests with priority have twice the room. They ignore the pause.
                 let first = class.tier() == Tier::First;
                 let room = if first { 1.0 } else { 2.0 };
                 let open = !first || self.refusals.is_open(now);
@@ -152,7 +154,8 @@ impl HopSender {
         }
     }
 
-    /// Reports the outcome of an accepted new request. Call it once for each, or its place in the window stays taken.
+    /// Reports the outcome of an accepted new request. Call it once for each request. Otherwise its place in the window
+    /// stays taken.
     pub fn on_settled(&mut self, now: Instant, outcome: RequestOutcome) {
         self.under_way = self.under_way.saturating_sub(1);
         match outcome {
@@ -169,7 +172,7 @@ impl HopSender {
         }
     }
 
-    /// Reports that the neighbour answered a request, if only with 100.
+    /// Reports that the neighbour answered a request, even if only with 100.
     pub fn on_response(&mut self) {
         self.silence.on_response();
     }

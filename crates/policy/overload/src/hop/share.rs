@@ -1,8 +1,8 @@
 //! Division of a server's capacity among its upstream neighbours.
 
-/// Share of each neighbour in `total`, max-min fair: a neighbour that needs less than the share gets its demand, and
-/// the rest is divided equally among the others. Never below an equal division, so that past traffic of others does not
-/// limit a neighbour.
+/// Share of each neighbour in `total`, max-min fair. A neighbour that needs less than the share gets its demand, and
+/// the remaining capacity is divided equally among the other neighbours. The share is never below an equal division, so
+/// that past traffic of others does not limit a neighbour.
 ///
 /// The true demand of a limited neighbour is unknown. A neighbour that uses most of the present share (`before`) counts
 /// as needing more.
@@ -22,7 +22,7 @@ pub(super) fn fair_share(total: f64, before: Option<f64>, demands: impl Iterator
     share.clamp(even, total)
 }
 
-/// A neighbour that uses this part of its share would use more.
+/// A neighbour that uses at least this part of its share counts as needing more.
 const PRESSED: f64 = 0.8;
 
 #[cfg(test)]
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_wants_little_leaves_the_rest_to_the_others() {
+    fn small_demands_leave_the_rest_to_other_neighbours() {
         let share = |before, demands: &[f64]| fair_share(160.0, before, demands.iter().copied());
         assert!((share(None, &[300.0, 10.0, 300.0, 10.0]) - 70.0).abs() < 1e-9);
         assert!((share(Some(70.0), &[70.0, 10.0, 70.0, 10.0]) - 70.0).abs() < 1e-9);

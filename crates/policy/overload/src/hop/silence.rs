@@ -13,15 +13,15 @@ pub(super) struct Silence {
     probe_at: Instant,
 }
 
-/// Time-outs in a row that count as "repeated".
+/// Number of successive time-outs that count as "repeated".
 const REPEATED: u32 = 3;
 const PROBE_FIRST: Duration = Duration::from_secs(1);
-/// Up to 32 s = 64*T1, when the last probe has timed out.
+/// Most doublings of the interval: up to 32 s = 64*T1, after which the last probe has timed out.
 const PROBE_DOUBLINGS: u32 = 5;
 
 impl Silence {
-    /// Counts a request that timed out. Once the server counts as silent, further time-outs of earlier requests say
-    /// nothing new.
+    /// Counts a request that timed out. Once the server counts as silent, further time-outs of earlier requests do not
+    /// count.
     pub(super) fn on_timeout(&mut self, now: Instant) {
         if self.timeouts < REPEATED {
             self.timeouts += 1;
@@ -69,7 +69,7 @@ mod tests {
         (0..2).for_each(|_| silence.on_timeout(at(0)));
         assert!(silence.admit(at(0)));
         silence.on_timeout(at(0));
-        // Many requests were under way when it fell silent.
+        // Many requests were under way when the server became silent.
         (0..100).for_each(|_| silence.on_timeout(at(0)));
         let mut probes = Vec::new();
         for ms in (0..100_000).step_by(500) {

@@ -4,7 +4,7 @@ use super::{ClientLimit, Feedback};
 use core::time::Duration;
 use wire::{OverloadAlgorithm, OverloadFeedback};
 
-/// Longest accepted validity. A server that stops meanwhile is not limited for longer.
+/// Longest accepted validity. So a client is not limited for longer by a server that has stopped.
 const VALIDITY_MAX: Duration = Duration::from_mins(1);
 
 impl Feedback {
@@ -50,15 +50,15 @@ mod tests {
     const LOSS: OverloadAlgorithm = OverloadAlgorithm::Loss;
 
     #[test]
-    fn no_limit_is_said_as_the_end_of_control() {
+    fn no_limit_is_written_as_the_end_of_control() {
         let none = Feedback { limit: None, validity: Duration::from_secs(2), sequence: 7 };
-        let written = none.to_via(RATE).expect("any client understands it");
+        let written = none.to_via(RATE).expect("the end of control exists for every algorithm");
         assert_eq!((written.value, written.validity, written.sequence), (0, 0, Some(7)));
         assert_eq!(Feedback::of_via(&written, 9).limit, None);
     }
 
     #[test]
-    fn a_rate_of_0_stops_a_client_and_is_never_told() {
+    fn a_rate_of_0_stops_a_client_and_is_never_written() {
         let of = |value, validity| {
             let read = OverloadFeedback { algorithm: RATE, value, validity, sequence: None };
             Feedback::of_via(&read, 9)
@@ -75,14 +75,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_told_is_heard(percent in 0_u32..=100, rate in 1_u32..1_000_000, ms in 1_u64..60_000, sequence: u64) {
+        fn written_feedback_is_read_back(percent in 0_u32..=100, rate in 1_u32..1_000_000, ms in 1_u64..60_000, sequence: u64) {
             let validity = Duration::from_millis(ms);
             for (limit, algorithm) in [
                 (ClientLimit::Loss(1.0 - f64::from(percent) / 100.0), LOSS),
                 (ClientLimit::Rate(f64::from(rate)), RATE),
             ] {
                 let told = Feedback { limit: Some(limit), validity, sequence };
-                let heard = Feedback::of_via(&told.to_via(algorithm).expect("it has a name"), 0);
+                let heard = Feedback::of_via(&told.to_via(algorithm).expect("the limit has a form on the wire"), 0);
                 prop_assert_eq!(heard, told);
             }
         }

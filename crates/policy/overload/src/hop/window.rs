@@ -12,7 +12,7 @@ const CUT: f64 = 0.3;
 
 /// Most new requests that may be under way to the server and unconfirmed, for all neighbours together.
 ///
-/// Requests under way wait in the server's queue or on the far side, so the window bounds the queue directly. In each
+/// Requests under way wait in the server's queue or behind the server, so the window directly limits the queue. In each
 /// period it changes by `growth * (target - wait) / target`, at most `growth` up and `cut` down. It grows only while it
 /// is used; otherwise it would grow without limit under light load.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +37,8 @@ impl Window {
         if step < 0.0 || used >= window * 0.8 {
             window *= 1.0 + step;
         }
-        // At least one for each neighbour: with none, no confirmation would come back to open it again (RFC 6357 §9.3).
+        // The window is at least one for each neighbour. With a window of zero, no confirmation would come back to open
+        // it again (RFC 6357 §9.3).
         let window = window.max(period.neighbours.len().max(1) as f64);
         self.total = Some(window);
         let demands = period.neighbours.values().map(|from| from.peak);

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_state_changes_above_the_high_and_below_the_low_watermark_only() {
+    fn the_state_changes_only_above_the_high_and_below_the_low_watermark() {
         let mut law = BangBang::new(BangBangSettings::default());
         let mut rng = Rng::from_seed(1);
         let mut at = |queue, class| {

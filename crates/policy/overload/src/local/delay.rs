@@ -12,8 +12,8 @@ use rand::Rng as _;
 pub struct DelaySettings {
     /// Longest wait at which every new request is accepted.
     pub onset: Duration,
-    /// Wait from which no new request is accepted; with priority, twice this wait. Below T1/4, so that twice this is
-    /// below T1/2: the response arrives before the sender retransmits.
+    /// Wait from which no new request is accepted; for requests with priority it is twice this wait. The bound is below
+    /// T1/4, so twice the bound is below T1/2, and the response arrives before the sender retransmits.
     pub bound: Duration,
 }
 
@@ -24,11 +24,11 @@ impl Default for DelaySettings {
     }
 }
 
-/// Accepts a new request if its expected wait is short; goes beyond the Overload paper.
+/// Accepts a new request if its expected wait is short. This law is not in the Overload paper.
 ///
 /// The wait is the work already queued ahead of it ([`crate::signal::Backlog`]), so the law reacts to a step of the
-/// load at once and needs no epochs. Between `onset` and `bound` the probability falls linearly from 1 to 0. A hard
-/// edge would accept bursts of INVITEs, whose responses and ACKs then come back as a burst.
+/// load at once and needs no epochs. Between `onset` and `bound` the probability falls linearly from 1 to 0. With a
+/// sudden change, bursts of INVITEs would be accepted, whose responses and ACKs would then also come as a burst.
 #[derive(Clone, Debug)]
 pub struct Delay(DelaySettings);
 
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_probability_falls_in_a_straight_line_and_priority_has_twice_the_room() {
+    fn the_probability_falls_linearly_and_priority_may_wait_twice_as_long() {
         let mut law =
             Delay::new(DelaySettings { onset: Duration::from_millis(40), bound: Duration::from_millis(80) });
         let mut rng = Rng::from_seed(1);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_slope_the_bound_is_an_edge() {
+    fn without_a_slope_the_bound_is_a_threshold() {
         let edge = Duration::from_millis(80);
         let mut law = Delay::new(DelaySettings { onset: edge, bound: edge });
         let mut rng = Rng::from_seed(1);

@@ -35,7 +35,7 @@ impl Default for OccupancySettings {
 }
 
 impl OccupancySettings {
-    /// `f` of the next epoch, from `f` and utilisation of this one: equations 1 and 2.
+    /// Returns `f` of the next epoch, computed from `f` and the utilisation of this epoch by equations 1 and 2.
     pub fn next(&self, acceptance: f64, utilisation: f64) -> f64 {
         // An idle processor (rho = 0) would give an infinite increase; `phi_max` bounds it.
         let factor = (self.target / utilisation.max(f64::MIN_POSITIVE)).min(self.increase_max);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn accepts_the_fraction_and_sheds_priority_last() {
+    fn accepts_the_fraction_and_rejects_priority_last() {
         let mut law = Occupancy::new(OccupancySettings::default());
         law.acceptance.value = 0.3;
         let mut rng = Rng::from_seed(1);
@@ -151,7 +151,7 @@ mod tests {
             let verdict = law.judge(Instant::ZERO, class, &HostLoad::default(), &mut rng);
             accepted[usize::from(class == MessageClass::Priority)] += u32::from(verdict.is_accept());
         }
-        // 30 % of all requests; the tenth with priority is part of it.
+        // 30 % of all requests are accepted. The tenth of the requests that has priority is included.
         assert_eq!(accepted[1], 4_000);
         assert!((i64::from(accepted[0]) - 8_000).abs() < 300, "{accepted:?}");
     }

@@ -1,4 +1,4 @@
-//! Response times: compares the shortest of a batch of responses with the shortest known of the server.
+//! Response times: compares the shortest time in a batch of responses with the shortest known time of the server.
 
 use super::loss::Losses;
 use crate::T1;
@@ -22,28 +22,30 @@ const KINDS: usize = 4;
 /// Kinds of new requests.
 const NEW: [RequestKind; 3] = [RequestKind::Invite, RequestKind::Register, RequestKind::Other];
 
-/// Tolerated wait while the limit holds, in seconds: T1/8.
+/// Tolerated standing wait, in seconds: T1/8.
 const TARGET: f64 = T1.as_millis() as f64 / 8_000.0;
 /// Excessive standing wait, in seconds: T1/4.
 const TOO_MUCH: f64 = T1.as_millis() as f64 / 4_000.0;
-/// Shortest duration of a batch...
+/// Shortest duration of a batch, ...
 const SHORTEST: Duration = Duration::from_millis(100);
-/// ...and fewest responses of one kind in it...
+/// ...with at least this number of responses of one kind, ...
 const ANSWERS: u32 = 8;
-/// ...unless it has lasted so long.
+/// ...unless the batch has lasted this long.
 const LONGEST: Duration = Duration::from_secs(1);
-/// Fewest responses of a kind for which it is judged.
+/// Least number of responses of a kind from which a conclusion is drawn.
 const JUDGED: u32 = 4;
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// Age at which the mean without overload is known: the first responses come from the fastest requests.
+/// Time after which the mean without overload counts as known. Before it, most responses belong to the fastest
+/// requests.
 const LEARNED: Duration = Duration::from_secs(10);
-/// Successive response times that differ by less than this share of the mean show a queue, which delays neighbours
-/// alike. Times of ringing telephones differ by more.
+/// If successive response times differ by less than this share of the mean, there is a queue, which delays successive
+/// requests equally. The times of ringing telephones differ by more.
 const ALIKE: f64 = 0.35;
-/// Fewest failures of a batch for which their share is judged: as many as the smallest limit allows in a second.
+/// Least number of failures in a batch from which a conclusion is drawn: as many as the smallest limit allows in a
+/// second.
 const FAILURES: u32 = 2;
-/// The floor rises in one step by half of itself at most, or by `TARGET` if that is more.
+/// Factor by which the floor rises at most in one step. It may rise by `TARGET` if that is more.
 const RAISE: f64 = 1.5;
 
 /// A batch of responses in seconds, as input of the laws.
@@ -52,7 +54,7 @@ pub(super) struct Batch {
     /// Response time of the kind of request with the largest excess: the shortest of the batch, or the mean if
     /// successive times differ much.
     pub(super) delay: f64,
-    /// Corresponding time without overload.
+    /// The corresponding response time without overload.
     pub(super) floor: f64,
     /// Most requests open at a time, including failures of the last second.
     pub(super) peak: f64,
@@ -63,7 +65,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// Tolerated response time: one and a half times the floor, plus the target.
+    /// Tolerated response time: 1.5 times the floor, plus the target.
     pub(super) fn bearable(&self) -> f64 {
         1.5 * self.floor + self.patience * TARGET
     }
@@ -112,7 +114,8 @@ impl Floor {
         (self.now, self.minute) = (f64::INFINITY, at.as_nanos() / MINUTE.as_nanos() as u64);
     }
 
-    /// Limits an increase: a shorter time counts at once, a longer one may be due to another sender's queue.
+    /// Limits an increase. A shorter time is used at once, but a longer time may be caused by the requests of another
+    /// sender.
     fn raised_to(&self, least: f64) -> f64 {
         let known = self.value();
         if known.is_finite() { least.min((RAISE * known).max(known + TARGET)) } else { least }
@@ -222,7 +225,7 @@ impl Meter {
         self.kinds[work as usize].answer(took.as_secs_f64().max(1e-6));
     }
 
-    /// Checks a response to a request sent at `sent` for a loss of the first copy, under whatever limit it was sent.
+    /// Checks whether the first copy of a request sent at `sent` was lost, whatever limit applied at that time.
     pub(super) fn note_loss(&mut self, now: Instant, work: RequestKind, sent: Instant) {
         self.losses.answer(now, work, sent);
     }
@@ -280,14 +283,14 @@ impl Meter {
         }
     }
 
-    /// Takes over shorter times only, for a server under a limit.
+    /// Uses only shorter times of the batch, for a server under a limit.
     pub(super) fn learn_shorter(&mut self) {
         for kind in &mut self.kinds {
             kind.floor.now = kind.floor.now.min(kind.least);
         }
     }
 
-    /// Takes over the batch as measured with hardly any load.
+    /// Uses the batch as values measured with hardly any load.
     pub(super) fn measured(&mut self, now: Instant) {
         for kind in self.kinds.iter_mut().filter(|kind| kind.answers > 0) {
             kind.floor.measured(now, kind.least);
@@ -313,13 +316,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_floor_falls_at_once_and_rises_by_steps() {
+    fn a_floor_falls_at_once_and_rises_in_steps() {
         let at = |minute: u64| Instant::from_millis(60_000 * minute + 1);
         let near = |floor: &Floor, millis: f64| (floor.value() * 1_000.0 - millis).abs() < 0.01;
         let mut floor = Floor::UNKNOWN;
         floor.note(at(0), 0.004);
         assert!(near(&floor, 4.0));
-        // A step of T1/8, then by half, and not above T1/4 for a value measured under a limit.
+        // The first step is T1/8, further steps are by half. A value measured under a limit does not exceed T1/4.
         floor.measured(at(1), 0.9);
         assert!(near(&floor, 66.5));
         floor.measured(at(2), 0.9);
@@ -328,7 +331,7 @@ mod tests {
         assert!(near(&floor, 125.0));
         floor.measured(at(4), 0.003);
         assert!(near(&floor, 3.0));
-        // Without a limit the same, minute by minute. A minute without responses changes nothing.
+        // Without a limit the same happens minute by minute. A minute without responses changes nothing.
         floor.note(at(5), 0.9);
         floor.note(at(7), 0.9);
         assert!(near(&floor, 65.5));

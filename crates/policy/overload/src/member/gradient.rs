@@ -1,16 +1,16 @@
 //! Gradient of the response time (Netflix, concurrency limits, "Gradient2"), relative to the floor of the server. A
-//! long average in its place would adapt to the overload.
+//! long average in place of the floor would adapt to the overload.
 
 use super::batch::Batch;
 
 /// Weight of the new value in each step.
 const SMOOTHING: f64 = 0.5;
-/// Gradient in place of a measured one when requests fail.
+/// Gradient that is used in place of the measured one when requests fail.
 const FAILING: f64 = 0.85;
 
 pub(super) fn next(limit: f64, batch: &Batch) -> f64 {
     let gradient = if batch.fails { FAILING } else { (batch.bearable() / batch.delay).clamp(0.5, 1.0) };
-    // Room for bursts and growth: without it the limit could only fall.
+    // This is room for bursts and growth. Without it the limit could only fall.
     let burst = if batch.is_used(limit) && !batch.fails { limit.sqrt() } else { 0.0 };
     let wanted = limit * gradient + burst;
     limit + SMOOTHING * (wanted - limit)

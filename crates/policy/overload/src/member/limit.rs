@@ -7,7 +7,7 @@ use super::pace::Pace;
 use base::Instant;
 use core::time::Duration;
 
-/// Smallest limit: with less, one lost response would stop a server.
+/// Smallest limit. With a smaller limit, one lost response would stop all requests to a server.
 const LEAST: f64 = 2.0;
 /// Open requests of a server while its floor is measured.
 const ALONE: f64 = 1.0;
@@ -15,12 +15,12 @@ const ALONE: f64 = 1.0;
 const BACK: f64 = 8.0;
 /// Largest limit.
 const MOST: f64 = 1e5;
-/// Longest time to finish the open requests at the pace of the responses, in seconds. Below T1, since callers
-/// retransmit then.
+/// Longest time to finish the open requests at the pace of the responses, in seconds. It is below T1, since callers
+/// retransmit after T1.
 const WAIT_MOST: f64 = 0.4;
 /// ...plus this many times the usual response time.
 const USUAL_TIMES: f64 = 4.0;
-/// Late or failing batches in a row that start the limit.
+/// Number of successive late or failing batches that start the limit.
 const ROW: u32 = 2;
 /// Fewest failures in a batch that start the limit.
 const LOST: u32 = 8;
@@ -64,12 +64,12 @@ pub struct MemberLimit {
     open: Open,
     meter: Meter,
     pace: Pace,
-    /// Late or failing batches in a row.
+    /// Number of successive late or failing batches.
     row: u32,
     limit: Option<f64>,
-    /// Whether nothing has waited since the limit started, so that it doubles.
+    /// Whether no request has waited since the limit started, so that the limit doubles.
     doubles: bool,
-    /// Responses to requests sent earlier say nothing about the present limit.
+    /// Time of sending of the first request that counts. Earlier requests were not sent under the present limit.
     judged_from: Instant,
     /// Time at which the limit was last needed.
     needed: Instant,
@@ -77,7 +77,7 @@ pub struct MemberLimit {
     since: Instant,
     measure_at: Instant,
     measurement: Option<Measurement>,
-    /// Failures that keep their place, and the time of that count.
+    /// Number of failures that still keep their place, and the time of this number.
     losses: (f64, Instant),
     /// Whether at least as many requests of the last batch failed as were answered.
     fails: bool,
@@ -132,15 +132,14 @@ impl MemberLimit {
         Some(if self.measurement.is_some() { ALONE } else { limit })
     }
 
-    /// Whether the server may get one more new request. With priority, up to twice the limit.
+    /// Whether the server may get one more new request. Requests with priority may use up to twice the limit.
     pub fn has_room(&self, now: Instant, has_priority: bool) -> bool {
         let Some(limit) = self.limit_at(now) else { return true };
         let most = if has_priority { 2.0 * limit.floor() } else { limit.floor() };
         self.taken(now) < most
     }
 
-    /// Places that are taken. Failures take half of the limit at most, unless the server fails as many requests as it
-    /// answers.
+    /// Places that are taken. Failures take at most half of the limit, unless as many requests fail as are answered.
     fn taken(&self, now: Instant) -> f64 {
         let open = f64::from(self.open.count(now));
         let most = match self.limit_at(now) {
@@ -175,8 +174,8 @@ impl MemberLimit {
         f64::from(open) > rate * (WAIT_MOST + USUAL_TIMES * usual)
     }
 
-    /// Counts the first response to a new request sent at `sent`. `works`: the response shows a working server, and
-    /// does not reject the call.
+    /// Counts the first response to a new request sent at `sent`. `works`: the response shows that the server works,
+    /// since it does not reject the call.
     pub fn answered(&mut self, now: Instant, work: RequestKind, sent: Instant, works: bool) {
         self.open.answer(sent);
         self.pace.answer();
@@ -193,7 +192,7 @@ impl MemberLimit {
         self.look(now);
     }
 
-    /// Counts a new request, sent at `sent`, whose end says nothing about the server.
+    /// Counts a new request, sent at `sent`, whose end does not depend on the server.
     pub fn left(&mut self, sent: Instant) {
         self.open.remove(sent);
     }
@@ -231,7 +230,7 @@ impl MemberLimit {
         let open = self.taken(now);
         let at_pace = self.pace.rate(now).map(|rate| rate * self.meter.bearable());
         let limit = at_pace.unwrap_or(open / 2.0).min(open);
-        // The pace of a stopped server says nothing about its later pace.
+        // The pace of a server that had stopped does not predict its later pace.
         self.hold(now, limit, limit < BACK);
     }
 
@@ -305,8 +304,8 @@ impl MemberLimit {
         }
     }
 
-    /// Starts a measurement of the floor if the limit is needed. Not after the common time of measurement: then the
-    /// load of other senders would distort it.
+    /// Starts a measurement of the floor if the limit is needed. Does not start one after the common time of
+    /// measurement, since the load of other senders would distort it.
     fn begin_measurement(&mut self, now: Instant) {
         let is_missed = now >= self.measure_at + MEASURE_MOST / 2;
         let is_needed = now < self.needed + NEEDED;

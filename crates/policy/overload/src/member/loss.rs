@@ -9,23 +9,23 @@ use crate::T1;
 use base::Instant;
 use core::time::Duration;
 
-/// Shortest time over which losses are counted: a loss shows only T1 later.
+/// Shortest time over which losses are counted, since a loss becomes visible only after T1.
 const WINDOW: Duration = Duration::from_millis(3 * T1.as_millis() as u64);
 /// Longest time over which losses are counted.
 const LONGEST: Duration = Duration::from_secs(10);
 /// Fewest lost requests that count...
 const LOST: u32 = 8;
-/// ...and their smallest share, one in so many: above the loss of any network fit for calls.
+/// ...and their smallest share: one in this number of requests. A network that is usable for calls has a smaller loss.
 const SHARE: u32 = 20;
-/// Smallest patience: it is halved twice at most.
+/// Smallest patience: it is halved at most twice.
 const LEAST: f64 = 0.25;
 /// Time without losses after which the patience doubles.
 const FORGETS: Duration = Duration::from_mins(1);
 
-/// Losses of a server, and the patience that remains.
+/// Losses of a server, and its patience: the factor of the tolerated wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Losses {
-    /// Responses to earlier requests say nothing about the present patience.
+    /// Time of sending of the first request that counts. Earlier requests were not sent with the present patience.
     since: Instant,
     answers: u32,
     lost: u32,
@@ -52,7 +52,7 @@ impl Losses {
         self.lost += u32::from(now.saturating_since(sent) >= T1);
     }
 
-    /// Whether enough was lost to tolerate less wait. Halves the patience in that case.
+    /// Whether enough requests were lost to tolerate less wait. If so, halves the patience.
     pub(super) fn look(&mut self, now: Instant) -> bool {
         let length = now.saturating_since(self.since);
         if length < WINDOW {
@@ -84,7 +84,7 @@ mod tests {
         for n in 0..1_000 {
             let sent = Instant::from_millis(from_s * 1_000 + n * 10);
             let took = if n % one_in == 0 { T1 } else { Duration::from_millis(2) };
-            // The order of responses does not matter: a late one comes among those of later requests.
+            // The order of responses does not matter: a late response comes among the responses to later requests.
             losses.answer(sent + took, work, sent);
             losses.look(sent + took);
         }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_loses_requests_is_waited_for_less_and_for_longer_again_after_a_minute() {
+    fn losses_reduce_the_tolerated_wait_and_a_minute_without_losses_restores_it() {
         let mut losses = Losses::new();
         assert!((patience(&mut losses, 1, RequestKind::Bye, 8) - LEAST).abs() < 1e-9);
         assert!((patience(&mut losses, 11, RequestKind::Bye, u64::MAX) - LEAST).abs() < 1e-9);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_that_loses_little_and_telephones_that_ring_long_are_no_loss_of_the_server() {
+    fn small_network_loss_and_long_ringing_do_not_count_as_losses() {
         let mut losses = Losses::new();
         assert!(patience(&mut losses, 1, RequestKind::Bye, 40) >= 1.0);
         assert!(patience(&mut losses, 11, RequestKind::Invite, 2) >= 1.0);

@@ -5,12 +5,12 @@
 //! wait, for any cost of a request and any speed of the server. [`MemberLaw`] names the laws that move the limit.
 //!
 //! - *Without overload* there is no limit. A server without history gets all requests.
-//! - *The limit starts* when two batches of responses in a row are late or failing. Late: their shortest response time
-//!   is T1/4 above the shortest known. Failing: as many requests failed as were answered. It also starts when the open
-//!   requests would take most of T1 at the pace of the responses. The first limit is that pace times the tolerated
-//!   wait.
-//! - *A server that loses requests* before responses are late has a queue shorter than this wait. Half of the wait is
-//!   tolerated then, down to a quarter, and the limit starts.
+//! - *The limit starts* when two batches of responses in a row are late or failing. A batch is late if its shortest
+//!   response time is T1/4 above the shortest known time. A batch is failing if as many requests failed as were
+//!   answered. The limit also starts when the open requests would take most of T1 at the pace of the responses. The
+//!   first limit is this pace times the tolerated wait.
+//! - *A server that loses requests* before responses are late has a queue shorter than the tolerated wait. Then the
+//!   tolerated wait is halved, down to a quarter, and the limit starts.
 //! - *While it holds*, the law moves it after each batch of responses to requests sent since the last reduction.
 //! - *It ends* when it was not reached for five seconds.
 

@@ -3,12 +3,12 @@
 use base::Instant;
 
 const PLACE_NANOS: u64 = 250_000_000;
-/// Quarters of a second after which an unanswered request no longer counts: it was lost, or the server does not answer
-/// its kind. Longer than a pause of a server, and than three retransmissions (RFC 3261 §17.1.1.2). A server that has
-/// stopped thus gets as many requests as its limit allows every four seconds.
+/// Number of quarters of a second after which an unanswered request no longer counts: it was lost, or the server does
+/// not answer requests of its kind. The time is longer than a pause of a server, and than three retransmissions (RFC
+/// 3261 §17.1.1.2). So a server that has stopped gets, every four seconds, as many requests as its limit allows.
 const PLACES: u64 = 16;
-/// Servers answer in about the order of arrival. A request also stops counting when another is answered that was sent
-/// so many quarters of a second later (like RACK for TCP segments, RFC 8985).
+/// Servers answer in about the order of arrival. A request sent this number of quarters of a second before an answered
+/// one therefore stops counting (like RACK for TCP segments, RFC 8985).
 const PASSED: u64 = 2;
 
 const SIZE: usize = PLACES as usize + 1;
@@ -31,7 +31,7 @@ impl Open {
     pub(super) fn add(&mut self, now: Instant) {
         let now = place(now);
         self.leave_behind(now.saturating_sub(PLACES));
-        // A request with a time before all counted ones is ignored.
+        // A request from before all counted quarters is ignored.
         if now >= self.from {
             self.counts[now as usize % SIZE] += 1;
             self.total += 1;

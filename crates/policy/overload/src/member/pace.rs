@@ -3,7 +3,7 @@
 use base::Instant;
 use core::time::Duration;
 
-/// Fewest open requests that count as many: any server copes with fewer.
+/// Least number of open requests that counts as many. Any server can handle fewer.
 const CROWD: u32 = 16;
 /// Length of the two windows in which responses are counted.
 const WINDOW: Duration = Duration::from_millis(100);
@@ -46,7 +46,7 @@ impl Pace {
         }
     }
 
-    /// Responses per second; `None` until it is known. Half a response if there was none.
+    /// Responses per second; `None` until it is known. If there was no response, half a response is assumed.
     pub(super) fn rate(&self, now: Instant) -> Option<f64> {
         let (current, before) = self.windows?;
         let since = before.map_or(current.since, |before| before.since);

@@ -4,22 +4,22 @@ use base::Instant;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
-/// Largest burst: the calls of this time, and at least one.
+/// Largest burst: the calls of this time at the rate, and at least one call.
 const BURST: Duration = Duration::from_millis(500);
 
 /// Token bucket that all shards of a process share. It fills at the rate, up to the calls of half a second, and each
-/// call takes one token. Calls with priority may take as many again.
+/// call takes one token. Calls with priority may take the same number of tokens in addition.
 ///
-/// Stored as a generic cell rate algorithm (ITU-T I.371, annex A): one number, the time of the next call if calls came
-/// evenly. So a change of the rate does not affect the stored state. If two shards check at the same moment, both calls
-/// may pass, and the bucket owes one.
+/// It is stored as in the generic cell rate algorithm (ITU-T I.371, annex A): one number, the time of the next call if
+/// calls came evenly. So a change of the rate does not affect the stored state. If two shards check at the same moment,
+/// both calls may pass, and the bucket is overdrawn by one call.
 #[derive(Debug, Default)]
 pub struct RateCap {
-    /// In nanoseconds.
+    /// Time of the next call, in nanoseconds.
     next: AtomicU64,
 }
 
-/// Equal only if they are the same object.
+/// Two values are equal only if they are the same object.
 impl PartialEq for RateCap {
     fn eq(&self, other: &Self) -> bool {
         core::ptr::eq(self, other)
@@ -45,7 +45,7 @@ impl RateCap {
     pub fn take(&self, now: Instant, rate: u32) {
         let ((interval, burst), now) = (times(rate), now.as_nanos());
         let after = |next: u64| Some((next.max(now) + interval).min(now + 2 * burst));
-        // Cannot fail: the closure always returns a value.
+        // This cannot fail, since the closure always returns a value.
         let _ = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after);
     }
 }
@@ -69,11 +69,11 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_kept_to_and_a_burst_passes() {
-        assert_eq!(passed(20, 20, false), 200, "at the rate all pass");
+    fn the_rate_is_enforced_and_a_burst_passes() {
+        assert_eq!(passed(20, 20, false), 200, "at the rate all calls pass");
         assert_eq!(passed(20, 19, false), 190);
         assert!((208..=211).contains(&passed(20, 1_000, false)));
         assert!((218..=221).contains(&passed(20, 1_000, true)), "priority has a burst of its own");
-        assert!((10..=11).contains(&passed(1, 1_000, false)), "one at least");
+        assert!((10..=11).contains(&passed(1, 1_000, false)), "a burst has at least one call");
     }
 }

@@ -3,14 +3,14 @@
 
 use super::batch::Batch;
 
-/// Waiting requests per decade of the limit below which the limit grows.
+/// The limit grows if fewer requests wait than this number for each decade of the limit.
 const ALPHA: f64 = 3.0;
-/// Waiting requests per decade above which the limit falls.
+/// The limit falls if more requests wait than this number for each decade of the limit.
 const BETA: f64 = 6.0;
 
 pub(super) fn next(limit: f64, batch: &Batch) -> f64 {
     let decades = limit.log10().max(1.0);
-    // Requests that wait longer than tolerated, by Little's law.
+    // By Little's law, this is the number of requests that wait longer than tolerated.
     let waiting = limit * (1.0 - batch.bearable() / batch.delay).max(0.0);
     if batch.fails || waiting > BETA * decades {
         limit - decades

@@ -7,9 +7,9 @@ use core::time::Duration;
 /// Expected wait of a message that arrives now: queued messages times their mean service time, divided by the rate at
 /// which the processor works.
 ///
-/// Both are learned: the mean service time of each class from served messages, and the rate from the work done while
-/// messages waited. The rate is the number of workers less other use of the processor, above all early rejections. At
-/// ten times the load these take a good part of the processor, and the queue moves more slowly.
+/// The mean service time of each class is learned from served messages, and the rate from the work done while messages
+/// waited. The rate is the number of workers less other use of the processor, mainly early rejections. At a load of ten
+/// times the capacity, rejections take a large part of the processor, and the queue moves more slowly.
 #[derive(Clone, Debug)]
 pub struct Backlog {
     workers: f64,
@@ -30,17 +30,17 @@ struct Window {
     served: Duration,
 }
 
-/// Long enough for a hundred messages of 1 ms, short compared with T1.
+/// Length of a window: long enough for a hundred messages of 1 ms, and short compared with T1.
 const WINDOW: Duration = Duration::from_millis(100);
-/// Weight of a new window in the rate, which so follows a step within half a second.
+/// Weight of a new window in the rate, so that the rate follows a step within half a second.
 const RATE_WEIGHT: f64 = 0.3;
-/// Weight of a new service time in the mean, which so covers about the last hundred messages of a class.
+/// Weight of a new service time in the mean, so that the mean covers about the last hundred messages of a class.
 const MEAN_WEIGHT: f64 = 0.02;
 /// Smallest rate, as a share of the workers, so that a single stall does not count as a complete stop.
 const RATE_MIN: f64 = 0.05;
 
 impl Backlog {
-    /// Creates a signal for a host with `workers` workers. Messages count as taking `mean` until measured.
+    /// Creates a signal for a host with `workers` workers. Until they are measured, messages count as taking `mean`.
     pub fn new(workers: u32, mean: Duration) -> Self {
         let workers = f64::from(workers.max(1));
         Self {
@@ -62,7 +62,7 @@ impl Backlog {
 
     /// Counts a message that leaves the queue, to be served or dropped.
     pub fn on_dequeue(&mut self, now: Instant, class: MessageClass) {
-        debug_assert!(self.queued[class as usize] > 0, "it was queued");
+        debug_assert!(self.queued[class as usize] > 0, "the message was queued");
         self.queued[class as usize] = self.queued[class as usize].saturating_sub(1);
         self.length = self.length.saturating_sub(1);
         if self.length == 0 {
@@ -85,7 +85,7 @@ impl Backlog {
         let still_waiting = self.window.waiting_since.is_some();
         self.window.close(now);
         let waited = self.window.waited.as_secs_f64();
-        // In a window in which hardly anything waited, the work done does not show the rate.
+        // In a window in which hardly any message waited, the work done does not show the rate.
         let measured = if waited >= WINDOW.as_secs_f64() / 2.0 {
             (self.window.served.as_secs_f64() / waited).clamp(RATE_MIN * self.workers, self.workers)
         } else {
@@ -100,7 +100,7 @@ impl Backlog {
         self.length
     }
 
-    /// Wait behind all queued messages, for first come, first served.
+    /// Wait behind all queued messages, if they are served in order of arrival.
     pub fn wait(&self) -> Duration {
         self.wait_behind(|_| true)
     }

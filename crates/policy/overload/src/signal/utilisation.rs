@@ -5,8 +5,8 @@ use core::time::Duration;
 
 /// Processor occupancy per period: busy time divided by period and workers.
 ///
-/// The host gives the total busy time of its workers, as a clock of processor time does. The meter takes the difference
-/// between periods.
+/// The host reports the total busy time of its workers, for example from a clock of processor time. The meter takes the
+/// difference between periods.
 #[derive(Clone, Debug)]
 pub struct Utilisation {
     period: Duration,
@@ -48,7 +48,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn a_period_has_the_busy_time_that_came_in_it_over_all_workers() {
+    fn the_occupancy_of_a_period_is_its_busy_time_over_all_workers() {
         let mut meter = Utilisation::new(Instant::ZERO, SECOND, 2);
         let at = Instant::from_millis;
         assert_eq!(meter.poll(at(999), SECOND), None);
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_that_is_ended_late_is_as_long_as_it_was() {
+    fn a_period_that_is_polled_late_counts_with_its_real_length() {
         let mut meter = Utilisation::new(Instant::ZERO, SECOND, 1);
         assert_eq!(meter.poll(Instant::from_millis(4_000), SECOND), Some(0.25));
         assert_eq!(meter.deadline(), Instant::from_millis(5_000));

@@ -68,7 +68,7 @@ fn loss() -> OverloadSettings {
 }
 
 #[test]
-fn a_neighbour_that_asks_for_a_pause_gets_no_new_requests_until_it_is_over() {
+fn a_neighbour_that_requests_a_pause_gets_no_new_requests_until_its_end() {
     // A host without any law respects it too.
     let mut guard = guard(OverloadSettings::default());
     assert!(guard.is_off() && guard.is_idle());
@@ -77,7 +77,7 @@ fn a_neighbour_that_asks_for_a_pause_gets_no_new_requests_until_it_is_over() {
     assert_eq!(
         taken(&mut guard, at(0), &way(1, 7)),
         1_000,
-        "a 503 without Retry-After is of one request alone"
+        "a 503 without Retry-After concerns one request only"
     );
     guard.on_response(at(0), 7, 503, Some(SECOND * 10), None);
     assert!(!guard.is_open(at(9_999), 7) && guard.is_open(at(9_999), 8));
@@ -88,7 +88,7 @@ fn a_neighbour_that_asks_for_a_pause_gets_no_new_requests_until_it_is_over() {
 }
 
 #[test]
-fn what_a_503_in_a_pause_means_is_a_setting() {
+fn the_meaning_of_a_503_in_a_pause_is_a_setting() {
     for (during, end) in [(During::Prolong, 15_000), (During::Ignore, 10_000)] {
         let mut guard = guard(OverloadSettings { during, ..OverloadSettings::default() });
         guard.on_response(at(0), 7, 503, Some(SECOND * 10), None);
@@ -98,7 +98,7 @@ fn what_a_503_in_a_pause_means_is_a_setting() {
 }
 
 #[test]
-fn a_full_queue_is_refused_with_the_pause_of_the_law_and_never_what_is_under_way() {
+fn a_full_queue_refuses_new_requests_with_the_pause_of_the_law() {
     let watermarks = bang_bang::BangBangSettings { high: 2, low: 1 };
     let law = retry_after::RetryAfterSettings { watermarks, pause: SECOND * 10 };
     let mut guard =
@@ -120,14 +120,14 @@ fn a_full_queue_is_refused_with_the_pause_of_the_law_and_never_what_is_under_way
 }
 
 #[test]
-fn who_decides_late_takes_a_request_in_and_refuses_it_when_its_turn_comes() {
+fn a_late_decision_accepts_a_request_and_refuses_it_at_its_turn() {
     let watermarks = bang_bang::BangBangSettings { high: 0, low: 0 };
     let settings = OverloadSettings { local: LocalLaw::BangBang(watermarks), ..rate() };
     let request = MessageClass::NewInvite;
     let mut late = guard(OverloadSettings { reject_at: RejectAt::Service, ..settings });
     late.on_enqueue(at(0), MessageClass::Response, 1);
     assert_eq!(late.on_request(at(0), request, &way(1, 7)), Ok(()));
-    assert_eq!((late.under_way_from(1), late.under_way_to(7)), (1, 0), "not sent yet");
+    assert_eq!((late.under_way_from(1), late.under_way_to(7)), (1, 0), "the request is not sent yet");
     assert_eq!(late.on_turn(at(1), request, &way(1, 7)), Err(BUSY));
     assert_eq!((late.under_way_from(1), late.under_way_to(7)), (0, 0));
     let mut early = guard(settings);
@@ -135,12 +135,12 @@ fn who_decides_late_takes_a_request_in_and_refuses_it_when_its_turn_comes() {
     assert_eq!((early.under_way_from(1), early.under_way_to(7)), (1, 1));
     early.on_enqueue(at(0), request, 1);
     assert_eq!(early.on_request(at(0), request, &way(1, 7)), Err(BUSY));
-    assert_eq!(early.on_turn(at(1), request, &way(1, 7)), Ok(()), "what was taken is not judged again");
+    assert_eq!(early.on_turn(at(1), request, &way(1, 7)), Ok(()), "an accepted request is not decided again");
     assert_eq!((early.under_way_from(1), early.under_way_to(7)), (1, 1));
 }
 
 #[test]
-fn each_downstream_neighbour_has_what_it_asks_for() {
+fn each_downstream_neighbour_gets_its_own_limit() {
     let mut guard = guard(rate());
     guard.on_response(at(0), 7, 180, None, Some(&hop(Some(ClientLimit::Loss(0.3)), 1)));
     guard.on_response(at(0), 8, 180, None, Some(&hop(Some(ClientLimit::Loss(0.0)), 1)));
@@ -149,11 +149,11 @@ fn each_downstream_neighbour_has_what_it_asks_for() {
     assert_eq!([way(1, 9), to_agents].map(|way| taken(&mut guard, at(0), &way)), [1_000; 2]);
     assert!(taken(&mut guard, at(0), &way(1, 7)).abs_diff(300) < 50);
     assert_eq!(taken(&mut guard, at(999), &way(1, 8)), 0);
-    assert_eq!(taken(&mut guard, at(1_000), &way(1, 8)), 1_000, "its validity is over");
+    assert_eq!(taken(&mut guard, at(1_000), &way(1, 8)), 1_000, "the validity of the feedback is over");
 }
 
 #[test]
-fn feedback_that_was_not_asked_for_changes_nothing() {
+fn unexpected_feedback_changes_nothing() {
     let mut guard = guard(OverloadSettings {
         local: LocalLaw::Delay(delay::DelaySettings::default()),
         ..OverloadSettings::default()
@@ -172,7 +172,7 @@ fn a_neighbour_that_falls_silent_is_probed_until_it_answers() {
         guard.on_settled(at(0), &settled);
     }
     assert_eq!(taken(&mut guard, at(999), &way(1, 7)), 0);
-    assert_eq!(taken(&mut guard, at(999), &way(1, 8)), 1_000, "the others are not");
+    assert_eq!(taken(&mut guard, at(999), &way(1, 8)), 1_000, "the other neighbours are not silent");
     assert_eq!(guard.on_request(at(999), MessageClass::Closing, &way(1, 7)), Ok(()));
     assert_eq!(taken(&mut guard, at(1_000), &way(1, 7)), 1, "one probe");
     guard.on_response(at(1_001), 7, 100, None, None);
@@ -180,7 +180,7 @@ fn a_neighbour_that_falls_silent_is_probed_until_it_answers() {
 }
 
 #[test]
-fn at_the_edge_the_own_fraction_counts_with_that_of_the_next_hop() {
+fn at_the_edge_the_own_fraction_and_that_of_the_next_hop_count() {
     // Two seconds of saturation: f is 0.9 and 0.81.
     let mut guard = guard(loss());
     guard.tick(at(1_000), SECOND);
@@ -199,17 +199,17 @@ fn at_the_edge_the_own_fraction_counts_with_that_of_the_next_hop() {
 }
 
 #[test]
-fn the_own_fraction_is_that_of_the_load_now() {
+fn the_own_fraction_follows_the_present_load() {
     let local = LocalLaw::Delay(delay::DelaySettings { onset: MILLI * 20, bound: MILLI * 40 });
     let mut guard = guard(OverloadSettings { local, ..loss() });
     guard.on_waited(at(0), MILLI * 40);
     let to_agents = RequestPath { to: None, ..from_agents(0) };
     assert_eq!([to_agents, from_agents(7)].map(|way| taken(&mut guard, at(0), &way)), [0; 2]);
-    assert_eq!(taken(&mut guard, at(20), &from_agents(7)), 1_000, "half of the wait is over");
+    assert_eq!(taken(&mut guard, at(20), &from_agents(7)), 1_000, "half of the waiting messages were served");
 }
 
 #[test]
-fn neighbours_are_told_the_limit_of_the_last_period_and_that_it_is_over() {
+fn neighbours_get_the_limit_of_the_last_period_and_its_end() {
     let mut guard = guard(loss());
     let told = |guard: &mut Guard<u32>| match guard.notice(at(9_000), None) {
         Some(UpstreamFeedback::Hop(feedback)) => feedback.limit,
@@ -230,7 +230,7 @@ fn neighbours_are_told_the_limit_of_the_last_period_and_that_it_is_over() {
 }
 
 #[test]
-fn two_periods_of_unlike_length_have_each_its_own_busy_time() {
+fn periods_of_different_lengths_have_separate_busy_times() {
     let law = occupancy::OccupancySettings::default();
     let mut guard = guard(OverloadSettings { local: LocalLaw::Occupancy(law), ..rate() });
     // Idle for half a second, then saturation; the receiver's period is 100 ms.
@@ -243,13 +243,13 @@ fn two_periods_of_unlike_length_have_each_its_own_busy_time() {
         assert_eq!(is_limited, now > at(500), "{now}");
     }
     assert_eq!(deadlines, [100, 200, 300, 400, 500, 600, 700, 800, 900, 1_000]);
-    assert!(guard.acceptance(at(0)) >= 1.0, "half a second of one is below the target");
+    assert!(guard.acceptance(at(0)) >= 1.0, "half a second of full load is below the target");
     guard.tick(at(2_000), Duration::from_millis(1_500));
     assert!((guard.acceptance(at(0)) - 0.9).abs() < 1e-9);
 }
 
 #[test]
-fn what_waits_in_a_socket_counts_like_what_waits_in_a_queue() {
+fn messages_in_a_socket_count_like_messages_in_a_queue() {
     let law = delay::DelaySettings { onset: MILLI * 20, bound: MILLI * 40 };
     let mut guard = guard(OverloadSettings { local: LocalLaw::Delay(law), ..rate() });
     let mut after = |waited, millis, queued| {
@@ -261,7 +261,7 @@ fn what_waits_in_a_socket_counts_like_what_waits_in_a_queue() {
     };
     assert_eq!([after(20, 0, 0), after(40, 0, 0), after(20, 0, 20)], [1_000, 0, 0]);
     assert!(after(30, 0, 0).abs_diff(500) < 60 && after(20, 0, 10).abs_diff(500) < 60);
-    // Nothing was read since, so nothing came.
+    // No message was read since, so none came.
     assert_eq!(after(60, 40, 0), 1_000);
     // Rate feedback starts above a wait of 20 ms, and ends after a second below it.
     let limited = |guard: &mut Guard<u32>, millis| {
@@ -278,7 +278,7 @@ fn what_waits_in_a_socket_counts_like_what_waits_in_a_queue() {
 }
 
 #[test]
-fn a_triage_queue_counts_only_what_is_served_before() {
+fn a_triage_queue_counts_only_messages_that_are_served_before() {
     let law = delay::DelaySettings { onset: MILLI * 20, bound: MILLI * 40 };
     let mut settings = OverloadSettings { local: LocalLaw::Delay(law), ..OverloadSettings::default() };
     let taken = |settings, class| {
@@ -309,7 +309,7 @@ fn a_scope_of_all_requests_limits_those_in_dialogs_last() {
 }
 
 #[test]
-fn end_to_end_the_ingress_rejects_what_the_target_cannot_take() {
+fn end_to_end_the_ingress_rejects_the_excess_of_the_target() {
     let law = occupancy::OccupancySettings::default();
     let feedback = FeedbackLaw::EndToEnd;
     let settings =
@@ -328,14 +328,14 @@ fn end_to_end_the_ingress_rejects_what_the_target_cannot_take() {
     assert!(to(&mut ingress, from_agents(2), Some(path(2))).abs_diff(900) < 50);
     let other = DownstreamPath { target: TargetServer(6), hops: 2 };
     assert_eq!(to(&mut ingress, from_agents(2), Some(other)), 1_000);
-    assert_eq!(to(&mut core, way(1, 3), Some(path(1))), 1_000, "further in, what comes is taken");
+    assert_eq!(to(&mut core, way(1, 3), Some(path(1))), 1_000, "inner servers accept every request");
     // For an unknown path only the local law remains, and a response on it carries no feedback.
     assert!(to(&mut target, from_agents(9), None).abs_diff(900) < 50);
     assert_eq!((target.gives_notice(), target.notice(now, None)), (true, None));
 }
 
 #[test]
-fn a_host_that_died_knows_nothing_and_its_periods_go_on() {
+fn a_restarted_host_has_no_state_and_its_periods_continue() {
     let mut guard = guard(OverloadSettings { local: loss().local, ..rate() });
     guard.on_request(at(0), MessageClass::NewInvite, &way(1, 7)).unwrap();
     guard.on_enqueue(at(0), MessageClass::NewInvite, 1);

@@ -206,7 +206,7 @@ impl Host {
             self.busy += ((deadline - self.now) * WORKERS).mul_f64(busy);
             self.now = deadline;
             self.guard.tick(self.now, self.busy);
-            assert!(self.guard.deadline() > Some(self.now), "time goes on");
+            assert!(self.guard.deadline() > Some(self.now), "the next deadline is later");
         }
         self.busy += ((end - self.now) * WORKERS).mul_f64(busy);
         self.now = end;
@@ -243,7 +243,7 @@ impl Host {
             let count = |ways: &[&RequestPath<u8>], of: fn(&RequestPath<u8>) -> Option<u8>| {
                 ways.iter().filter(|way| is_hop && of(way) == neighbour).count() as u32
             };
-            let neighbour = neighbour.expect("one of them");
+            let neighbour = neighbour.expect("one of the neighbours");
             assert_eq!(
                 self.guard.under_way_from(neighbour),
                 count(&taken, |way| way.from),
@@ -286,7 +286,7 @@ proptest! {
 
     /// The inputs take less than the ten seconds after which a silent neighbour is forgotten.
     #[test]
-    fn what_is_taken_is_under_way_until_it_is_lost_or_settled(
+    fn accepted_requests_are_under_way_until_lost_or_settled(
         settings in settings(),
         inputs in prop::collection::vec(prop_oneof![60 => input(), 1 => Just(Input::Die)], 1..240),
     ) {
@@ -298,7 +298,7 @@ proptest! {
     }
 
     #[test]
-    fn after_quiet_time_everything_is_taken_again(
+    fn after_a_quiet_time_every_request_is_accepted_again(
         settings in settings(),
         inputs in prop::collection::vec(input(), 1..240),
         ways in prop::collection::vec(way(), 1..20),

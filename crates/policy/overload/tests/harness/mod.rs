@@ -389,7 +389,7 @@ pub(crate) fn goodput(seconds: &[Second]) -> f64 {
 }
 
 pub(crate) fn wait_max(seconds: &[Second]) -> Duration {
-    seconds.iter().map(|second| second.wait_max).max().expect("some seconds")
+    seconds.iter().map(|second| second.wait_max).max().expect("a run has at least one second")
 }
 
 pub(crate) fn dropped(seconds: &[Second]) -> u32 {

@@ -26,7 +26,7 @@ fn refused_from(seconds: &[Second], from: usize) -> f64 {
 
 /// The stall starts the limit; 503s for one failed trunk must not keep it.
 #[test]
-fn a_share_of_503_does_not_keep_a_limit() {
+fn a_small_share_of_503_does_not_keep_a_limit() {
     for (fails, load, shards) in [(0.05, 100.0, 1), (0.1, 100.0, 1), (0.1, 30.0, 1), (0.15, 100.0, 4)] {
         let member = Member { fails, stall: Some((30.0, 32.0)), ..Member::default() };
         let run = run(plan(vec![member], shards, &[(0.0, load)], 120.0), 3);
@@ -37,7 +37,7 @@ fn a_share_of_503_does_not_keep_a_limit() {
 
 /// A member with a short buffer answers 503 before any delay shows.
 #[test]
-fn a_member_that_refuses_what_does_not_fit_keeps_most_of_its_goodput() {
+fn a_member_that_refuses_the_excess_keeps_most_of_its_goodput() {
     for (refuses, least) in [(5, 125.0), (20, 160.0)] {
         let member = Member { refuses, ..Member::default() };
         let run = run(plan(vec![member], 1, &[(0.0, 100.0), (10.0, 2_000.0)], 60.0), 3);
@@ -48,7 +48,7 @@ fn a_member_that_refuses_what_does_not_fit_keeps_most_of_its_goodput() {
 
 /// With a limit of 8, failures alone leave four places, until a whole batch has failed.
 #[test]
-fn failures_hold_half_of_a_limit() {
+fn failures_take_half_of_a_limit_at_most() {
     let (mut limit, mut sent) = (MemberLimit::new(MemberLaw::default()), 0);
     limit.restart(Instant::from_millis(1));
     let mut fail = |limit: &mut MemberLimit, millis: u64, count: u32| {
@@ -65,17 +65,17 @@ fn failures_hold_half_of_a_limit() {
     for _ in 0..4 {
         limit.sent(Instant::from_millis(3));
     }
-    assert!(!limit.has_room(Instant::from_millis(3), false), "four failures and four that are open");
+    assert!(!limit.has_room(Instant::from_millis(3), false), "four failures and four open requests");
     for _ in 0..4 {
         limit.answered(Instant::from_millis(4), RequestKind::Invite, Instant::from_millis(3), true);
     }
-    assert_eq!(fail(&mut limit, 5, 8), 4, "answers free their places, failures do not");
+    assert_eq!(fail(&mut limit, 5, 8), 4, "only answered requests free their places");
     assert_eq!(fail(&mut limit, 200, 8), 1, "the batch has failed");
 }
 
 /// The floor is that of the server, not of the queue that the other shards cause.
 #[test]
-fn many_shards_do_not_take_each_others_queue_for_the_floor() {
+fn many_shards_do_not_measure_each_others_queue_as_the_floor() {
     for (shards, most) in [(1, 0.2), (4, 0.25), (8, 0.33), (16, 0.45)] {
         let load = [(0.0, 100.0), (15.0, 2_000.0)];
         let run = run(plan(vec![Member::default()], shards, &load, 300.0), 3);
@@ -87,7 +87,7 @@ fn many_shards_do_not_take_each_others_queue_for_the_floor() {
 /// Four balancers of different ages in front of one member. With correct clocks they measure together; otherwise each
 /// measures the queue of the others.
 #[test]
-fn several_balancers_keep_the_goodput_and_with_right_clocks_the_delay() {
+fn several_balancers_keep_goodput_and_with_correct_clocks_the_delay() {
     for (error, most) in [(0.0, 0.25), (0.9, 0.65)] {
         let clock = |n: u32| Clock { age: 23.3 * f64::from(n), error: error * f64::from(n) };
         let shards = (0..4).map(clock).collect();
@@ -129,14 +129,14 @@ fn limits_from(begun: u64, epoch: Duration) -> Vec<Option<u32>> {
     (0..10_000).map(look).collect()
 }
 
-/// Whenever limits and their processes started, they measure the floor at the same time of day.
+/// Limits measure the floor at the same time of day, whenever they and their processes started.
 #[test]
-fn limits_measure_when_the_clock_says_so() {
+fn limits_measure_at_set_times_of_day() {
     let day = 86_400_000;
     for (begun, epoch) in [(100, 0), (700, 0), (1_900, 0), (3_000, 0), (100, day), (100, day + 1_500)] {
         let limits = limits_from(begun, Duration::from_millis(epoch));
         let at = |time: u64| limits[(time - epoch % 4_000) as usize];
-        assert!(at(3_990).is_some(), "begun at {begun} ms: no limit");
+        assert!(at(3_990).is_some(), "started at {begun} ms: no limit");
         for (time, measures) in [(3_990, false), (4_200, true), (7_990, false), (8_200, true)] {
             assert_eq!(at(time) == Some(1), measures, "{epoch} + {begun} ms: at {time} ms");
         }

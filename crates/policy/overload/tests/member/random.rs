@@ -57,18 +57,21 @@ fn check(limit: &MemberLimit, now: Instant, open: &[Instant]) {
         assert!(most >= 1, "a limit of {most}");
     }
     if limit.limit(now).is_none() {
-        assert!(limit.has_room(now, false), "no limit, and no room");
+        assert!(limit.has_room(now, false), "without a limit there is room");
     }
-    assert!(!limit.has_room(now, false) || limit.has_room(now, true), "priority comes first");
+    assert!(
+        !limit.has_room(now, false) || limit.has_room(now, true),
+        "with room, a request with priority has room as well"
+    );
     // After four seconds of silence all open requests and failures are forgotten.
     let later = now + COUNTS + Duration::from_millis(250);
-    assert!(limit.open(later) == 0 && limit.has_room(later, false), "a limit for ever");
+    assert!(limit.open(later) == 0 && limit.has_room(later, false), "after silence there is room");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
-    fn a_limit_leaves_room_for_one_counts_what_is_open_and_never_stays_shut(
+    fn a_limit_has_room_for_one_counts_open_requests_and_recovers(
         steps in prop::collection::vec(step(), 1..600),
         law in prop::sample::select(MemberLaw::ALL.to_vec()),
     ) {
@@ -106,7 +109,7 @@ proptest! {
                 Step::Die => {
                     dead.append(&mut open);
                     limit.forget_open();
-                    assert_eq!(limit.open(now), 0, "the dead have nothing");
+                    assert_eq!(limit.open(now), 0, "a dead server has no open requests");
                 }
                 Step::Late { which, works } => {
                     if let Some(sent) = take(&mut dead, which) {
@@ -125,7 +128,7 @@ proptest! {
 }
 
 #[test]
-fn a_burst_at_the_start_is_refused_nothing() {
+fn no_request_of_a_burst_at_the_start_is_refused() {
     let mut limit = MemberLimit::new(MemberLaw::default());
     for n in 0..5_000 {
         let now = Instant::from_nanos(n * 10_000);
@@ -135,7 +138,7 @@ fn a_burst_at_the_start_is_refused_nothing() {
 }
 
 #[test]
-fn a_server_that_is_back_begins_with_little_and_doubles() {
+fn the_limit_of_a_server_that_is_back_starts_low_and_doubles() {
     let mut limit = MemberLimit::new(MemberLaw::default());
     limit.restart(Instant::from_millis(1));
     let mut most = Vec::new();

@@ -23,7 +23,7 @@ fn table() -> String {
             let steps = [(0.0, 140.0), (40.0, CAPACITY * times), (80.0, 140.0)];
             let seconds = run(plan(local, feedback, &steps, 120.0), 1);
             let (good, wait) = (goodput(&seconds[60..80]), wait_max(&seconds[40..80]).as_millis());
-            format!("{:.0} % / {wait}", 100.0 * good / CAPACITY)
+            format!("{:.0}, {wait}", 100.0 * good / CAPACITY)
         });
         text += &["|", local, "|", feedback, "|", &cells.join(" | "), "|"].join(" ");
         text.push('\n');
@@ -32,7 +32,7 @@ fn table() -> String {
 }
 
 #[test]
-fn the_table_in_the_docs_is_what_the_harness_measures() {
+fn the_table_in_the_documentation_is_current() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/evidence/overload-laws.md");
     let page = std::fs::read_to_string(path).unwrap();
     let (head, rest) = page.split_once("<!-- measured -->\n").unwrap();

@@ -59,7 +59,7 @@ pub(crate) fn rule(conditions: Conditions) -> Rule {
     Rule { conditions, ..Rule::default() }
 }
 
-// Requests. Each URI comes with its user and host as a person would read them.
+// Requests. Each URI comes with its user and host as expected results.
 
 const USERS: [(&str, &str); 11] = [
     ("4410", "4410"),
@@ -318,7 +318,7 @@ fn is_like(pattern: &Pattern, text: &str, field: &Field) -> bool {
             "example$" => text.ends_with("example"),
             "gold$" => text.ends_with("gold"),
             "^.$" => text.len() == 1,
-            other => panic!("{other} has no plain meaning here"),
+            other => panic!("{other} is not a Request-URI of these tests"),
         },
     }
 }

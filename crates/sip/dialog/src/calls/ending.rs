@@ -1,12 +1,12 @@
 //! Ends of calls: proved ends, timers, and watched calls.
 
 use super::{CallEvent, Calls, HangUp};
-use crate::call::{DialogEnds, DialogParty, End, LATE, Phase};
+use crate::call::{DialogEnds, DialogSide, End, LATE, Phase};
 use crate::record::{Cause, RecordEvent};
 use base::Instant;
 
 impl Calls {
-    /// Ends calls whose time is over, a bounded number; [`deadline`](Self::deadline) says whether more are due.
+    /// Ends calls whose time is over, up to a limit. [`deadline`](Self::deadline) shows whether more are due.
     pub fn expire(&mut self, now: Instant) {
         const MOST: usize = 64;
         for _ in 0..MOST {
@@ -27,7 +27,7 @@ impl Calls {
         call.dialogs.retain(|dialog| !matches!(dialog.phase, Phase::Over(until) if until <= now));
         let is_silent = now >= call.heard + self.settings.silence;
         if call.passes > 0 && is_silent {
-            // The INVITE will get no response; a working proxy would have sent one by Timer C.
+            // The INVITE will get no response: a working proxy would have sent a response at Timer C at the latest.
             call.passes = 0;
             call.drop_early();
         }
@@ -39,7 +39,7 @@ impl Calls {
         let Some(dialog) = self.table[of.0].dialog(of.1) else { return };
         let has_had_its_time = dialog.time_limit(settings).is_some_and(|limit| now >= limit);
         let by_nobody = |cause| End { at: now, by: None, cause, bye_status: 0 };
-        let by_us = |at| End { at, by: Some(DialogParty::Proxy), cause: Cause::TimeLimit, bye_status: 0 };
+        let by_us = |at| End { at, by: Some(DialogSide::Proxy), cause: Cause::TimeLimit, bye_status: 0 };
         match dialog.phase {
             Phase::Ending { by, since, status, .. } if now >= since + LATE => {
                 let at = since.max(dialog.alive);
@@ -47,14 +47,14 @@ impl Calls {
             }
             Phase::Watched(end) if now >= end.at + settings.silence => self.end(of, now, end),
             Phase::Watched(end) if has_had_its_time => {
-                // If a party keeps talking after its unproved end, the call is ended as well.
+                // If a party still talks after its unproved end, the time limit ends the call as well.
                 dialog.phase = Phase::Tested { end, since: now, alive: [false; 2] };
                 self.hang_up(of);
             }
             Phase::Tested { end, since, alive } if now >= since + LATE => {
-                // The side that signalled the end proves nothing.
+                // The side that signalled the end proves nothing by its answer.
                 let is_alive = |side| end.by == Some(side) || alive[DialogEnds::index(side)];
-                let went_on = is_alive(DialogParty::Caller) && is_alive(DialogParty::Callee);
+                let went_on = is_alive(DialogSide::Caller) && is_alive(DialogSide::Callee);
                 self.end(of, now, if went_on { by_us(since) } else { end });
             }
             // [8.3-1] No BYE is sent.
@@ -86,16 +86,17 @@ impl Calls {
 
     /// Ends a dialog for good: emits its last record, and remembers the dialog for a while.
     pub(super) fn end(&mut self, of: (u32, u64), now: Instant, end: End) {
-        self.tell(of, (end.at, end.by, end.cause, end.bye_status), true);
+        self.emit_record(of, (end.at, end.by, end.cause, end.bye_status), true);
         if let Some(dialog) = self.table[of.0].dialog(of.1) {
             (dialog.reason, dialog.ends) = (Box::default(), None);
             dialog.phase = Phase::Over(now + LATE);
         }
     }
 
-    /// Writes an unproved end of a dialog, and watches the dialog. If too many are watched, the oldest end for good.
+    /// Writes an unproved end of a dialog, and watches the dialog. If too many dialogs are watched, the oldest ones end
+    /// for good.
     pub(super) fn watch(&mut self, of: (u32, u64), end: End) {
-        self.tell(of, (end.at, end.by, end.cause, end.bye_status), false);
+        self.emit_record(of, (end.at, end.by, end.cause, end.bye_status), false);
         let call = self.table[of.0].key;
         if let Some(dialog) = self.table[of.0].dialog(of.1) {
             dialog.phase = Phase::Watched(end);
@@ -103,16 +104,17 @@ impl Calls {
         }
     }
 
-    /// Writes that a watched dialog is active again, since this process may be killed before it ends.
+    /// Writes a record that a watched dialog is active again. It is written now, since this process may be killed
+    /// before the dialog ends.
     pub(super) fn reopened(&mut self, of: (u32, u64), now: Instant) {
         self.counts.reopened += 1;
-        self.tell(of, (now, None, Cause::Reopened, 0), false);
+        self.emit_record(of, (now, None, Cause::Reopened, 0), false);
     }
 
-    pub(super) fn tell(
+    pub(super) fn emit_record(
         &mut self,
         (at, tag): (u32, u64),
-        (ended, by, cause, bye_status): (Instant, Option<DialogParty>, Cause, u16),
+        (ended, by, cause, bye_status): (Instant, Option<DialogSide>, Cause, u16),
         is_final: bool,
     ) {
         let call = &self.table[at];

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 /// Call-ID and tag of a dialog.
 type Name = (Box<[u8]>, Box<[u8]>);
 
-/// Number of dialogs of a name that were answered, and that ended for good; and the last end written as not final.
+/// For one name: the number of dialogs that were answered, the number that ended for good, and the last end that was
+/// written as not final.
 #[derive(Default)]
 struct Ledger {
     begun: usize,
@@ -23,7 +24,7 @@ impl Ledger {
             self.ended += 1;
             self.last = None;
         } else {
-            prop_assert!(self.last <= Some(record.ended), "what nobody has proved makes no call shorter");
+            prop_assert!(self.last <= Some(record.ended), "an unproved end never shortens a call");
             self.last = Some(record.ended);
         }
         Ok(())
@@ -87,7 +88,7 @@ proptest! {
             let key = |tag| DialogKey { call, tag };
             let name = [b'c', call as u8];
             let tag_of = |tag: u64| [tag as u8];
-            let side = |by_caller| DialogParty::of(by_caller);
+            let side = |by_caller| DialogSide::of(by_caller);
             let before = there(&calls);
             let mut began = None;
             match step {
@@ -102,7 +103,7 @@ proptest! {
                     began = Some(tag);
                 }
                 Step::Fail(status) => calls.failed(now, (call, &invite(&name)), status, (None, b"")),
-                Step::Cancel => calls.cancelled(call, DialogParty::Caller, b""),
+                Step::Cancel => calls.cancelled(call, DialogSide::Caller, b""),
                 Step::Bye(tag, by_caller, proof) => {
                     let bye = calls.bye(now, key(tag), side(by_caller), b"", proof);
                     byes.insert((call, tag), bye);
@@ -112,14 +113,14 @@ proptest! {
                         calls.bye_answered(now, key(tag), status, bye);
                     }
                 }
-                Step::GoesOn(tag) => calls.goes_on(now, key(tag)),
-                Step::TookOurBye(tag, by_caller) => calls.took_our_bye(key(tag), side(by_caller)),
+                Step::GoesOn(tag) => calls.request_accepted(now, key(tag)),
+                Step::TookOurBye(tag, by_caller) => calls.accepted_our_bye(key(tag), side(by_caller)),
                 Step::Refresh(tag, session) => {
                     let session = session.map(|session| Duration::from_secs(session.into()));
-                    calls.refreshed(now, key(tag), session, (DialogParty::Caller, TARGET), [None; 2]);
+                    calls.refreshed(now, key(tag), session, (DialogSide::Caller, TARGET), [None; 2]);
                 }
                 Step::Found(tag) => {
-                    if calls.heard(now, key(tag), DialogParty::Caller, 1).is_none() {
+                    if calls.heard(now, key(tag), DialogSide::Caller, 1).is_none() {
                         calls.found(now, key(tag), about(&name), &tag_of(tag), 1);
                         began = Some(tag);
                     }
@@ -145,7 +146,7 @@ proptest! {
             let open: usize = answered.values().map(|of| of.begun - of.ended).sum();
             prop_assert_eq!(there(&calls), open);
             let going_on = calls.table.iter().filter(|(_, call)| call.goes_on()).count();
-            prop_assert_eq!(calls.open, going_on, "calls that go on");
+            prop_assert_eq!(calls.open, going_on, "active calls");
         }
         pass(&mut calls, now + Duration::from_secs(10_000));
         for record in records(&mut calls) {
@@ -157,6 +158,6 @@ proptest! {
         for (name, of) in answered {
             prop_assert_eq!(of.begun, of.ended, "{:?}", name);
         }
-        prop_assert!(calls.open == 0 && calls.is_empty() && calls.deadline().is_none(), "nothing is left for ever");
+        prop_assert!(calls.open == 0 && calls.is_empty() && calls.deadline().is_none(), "no call and no timer is left");
     }
 }

@@ -1,13 +1,14 @@
 //! Limits of the number of calls: active ones, watched ones, and ended ones that are remembered.
 
 use super::Calls;
-use crate::call::{Call, Phase, Standing};
+use crate::call::{Call, CallCategory, Phase};
 
-/// Least number of ended calls that are remembered until no more messages of them may arrive: 32 s (64*T1) at 1,000 a
-/// second, some 32 MB.
+/// Least number of ended calls that are remembered until no more messages of them may arrive: as many as end in 32 s
+/// (64*T1) at 1,000 calls a second. They take some 32 MB.
 pub(super) const ENDED: usize = 32_768;
 
-/// Divisor of the limit of active calls that gives the limit of watched dialogs; beyond it the oldest ends for good.
+/// Divisor: at most a fourth of the limit of active calls may be watched dialogs. Beyond this number the oldest watched
+/// dialog ends for good.
 const WATCHED_PART: usize = 4;
 
 impl Calls {
@@ -20,11 +21,11 @@ impl Calls {
     /// number of ended calls that are remembered is the limit of active calls, at least [`ENDED`].
     pub(super) fn count(&mut self, at: u32) {
         let call = &mut self.table[at];
-        let (standing, key) = (call.stands(), call.key);
-        let before = core::mem::replace(&mut call.standing, standing);
-        self.open += usize::from(standing == Standing::GoesOn);
-        self.open -= usize::from(before == Standing::GoesOn);
-        if standing == Standing::Over && before != Standing::Over {
+        let (standing, key) = (call.current_category(), call.key);
+        let before = core::mem::replace(&mut call.category, standing);
+        self.open += usize::from(standing == CallCategory::Active);
+        self.open -= usize::from(before == CallCategory::Active);
+        if standing == CallCategory::Over && before != CallCategory::Over {
             self.endings += 1;
             call.ending = self.endings;
             self.ended.push_back((key, self.endings));
@@ -34,11 +35,11 @@ impl Calls {
         }
     }
 
-    /// Forgets the call that ended first, unless it is active again or has ended once more. Calls with the same Call-ID
+    /// Removes the call that ended first, unless it is active again or has ended once more. Calls with the same Call-ID
     /// and caller's tag have one key.
     fn forget_oldest(&mut self) {
         let Some((key, ending)) = self.ended.pop_front() else { return };
-        let is_it = |call: &Call| call.ending == ending && call.stands() == Standing::Over;
+        let is_it = |call: &Call| call.ending == ending && call.current_category() == CallCategory::Over;
         if let Some(at) = self.find(key).filter(|at| is_it(&self.table[*at])) {
             self.remove(at);
         }
@@ -58,7 +59,7 @@ impl Calls {
             && let Phase::Watched(end) = dialog.phase
             && end.at == since
         {
-            self.tell((at, key.tag), (end.at, end.by, end.cause, end.bye_status), true);
+            self.emit_record((at, key.tag), (end.at, end.by, end.cause, end.bye_status), true);
             self.table[at].dialogs.retain(|dialog| dialog.tag != key.tag);
             self.set_timer_or_remove(at);
         }

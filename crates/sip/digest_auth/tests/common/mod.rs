@@ -142,7 +142,7 @@ pub(crate) fn receive_value(server: &mut Authenticator, secs: u64, sent: &Sent, 
     match examine(server, secs, sent, &[value]) {
         Examined::Exempt => panic!("{} is not exempt", sent.method),
         Examined::Refused(refusal) | Examined::Limited(refusal, _) => End::Refused(refusal),
-        Examined::OfAnother => End::Refused(AuthRefusal::Challenge { stale: true }),
+        Examined::OtherIssuer => End::Refused(AuthRefusal::Challenge { stale: true }),
         Examined::Claim(claim) => {
             let secret = secret_of(&claim);
             End::Judged(server.settle(at(secs).1, &claim, secret.as_ref()))

@@ -15,14 +15,14 @@ use wire::Method;
 #[derive(Clone, Copy)]
 struct Group {
     targets: u8,
-    /// Free Max-Breadth, at least one for each target.
+    /// Free Max-Breadth: at least 1 for each target.
     breadth: u8,
     /// Whether the next group, or another next hop, may start while this group holds its share.
     is_followed: bool,
 }
 
 impl Group {
-    /// Share of a target in Max-Breadth (RFC 5393 §5.3.3 leaves it to the proxy). The next group gets as much as a
+    /// Share of Max-Breadth for a target (RFC 5393 §5.3.3 leaves it to the proxy). The next group gets the share of one
     /// target, or has to wait for a final response.
     fn share(self, target: u8) -> u8 {
         if self.is_followed {
@@ -42,7 +42,7 @@ impl<F: Form> Proxy<F> {
         let targets = step.router.next_group(&mut request, 0, self.most_branches).max(1);
         let breadth = step.medium.breadth(&request);
         if targets > breadth {
-            // RFC 5393 §5.3.3: Max-Breadth does not suffice.
+            // RFC 5393 §5.3.3: Max-Breadth is too small.
             return self.answer(server, &request, 440, step);
         }
         let attempt = Attempt::default();
@@ -51,7 +51,7 @@ impl<F: Form> Proxy<F> {
             Err(refusal) => return self.answer(server, &request, refusal.0, step),
         };
         if invite && step.medium.tries_at_once(&request) {
-            // §16.2: at once, so that the previous hop stops retransmitting. [17.2.1-2]
+            // §16.2: sent at once, so that the previous hop stops retransmitting. [17.2.1-2]
             self.answer(server, &request, 100, step);
         }
         let has_second = step.router.patience(&request).is_some();
@@ -64,7 +64,8 @@ impl<F: Form> Proxy<F> {
         let first = BranchEntry::new(state, attempt, group.share(0));
         let entered = Entered { server, request, call, memory, breadth };
         let at = self.table.insert(Proxied::new(context, first, entered));
-        *self.layer.user_mut(server).expect("it has just been accepted") = Leg::Server(at);
+        *self.layer.user_mut(server).expect("the server transaction has just been accepted") =
+            Leg::Server(at);
         self.counters.forwarded += 1;
         self.send_on(Place { at, branch: 0 }, hop, step);
         for target in 1..targets {
@@ -78,7 +79,7 @@ impl<F: Form> Proxy<F> {
         while self.table[at].context.may_go_on() {
             let has_memory = self.has_memory();
             let entry = &mut self.table[at];
-            let request = entry.request.as_mut().expect("it is kept until it is answered");
+            let request = entry.request.as_mut().expect("a request is kept until it is answered");
             if entry.waiting == 0 {
                 let most =
                     if has_memory { self.most_branches.saturating_sub(entry.branches.len()) } else { 0 };
@@ -88,7 +89,8 @@ impl<F: Form> Proxy<F> {
             }
             let targets = entry.waiting;
             if targets > entry.breadth {
-                // RFC 5393 §5.3.3, as if a branch had answered: there may be better responses.
+                // RFC 5393 §5.3.3: the lack counts as a 440 of one branch, since other branches may have better
+                // responses.
                 entry.waiting = 0;
                 entry.context.set_more(false);
                 entry.context.begin();
@@ -111,13 +113,13 @@ impl<F: Form> Proxy<F> {
         self.tell(at, ContextEvent::Exhausted, None, step);
     }
 
-    /// Sends a request to one more target. Returns whether that was possible.
+    /// Sends a request to one more target. Returns whether this was possible.
     pub(super) fn add_branch(&mut self, at: u32, breadth: u8, step: &mut ProxyStep<'_, F>) -> bool {
         if !self.has_memory() {
             return false;
         }
         let entry = &mut self.table[at];
-        let request = entry.request.as_mut().expect("it is kept until it is answered");
+        let request = entry.request.as_mut().expect("a request is kept until it is answered");
         let attempt = Attempt { branch: entry.branches.len(), alternate: 0 };
         let Ok(hop) = step.router.next_hop(request, attempt) else { return false };
         let state = Branch::new(entry.context.is_invite(), step.router.has_alternate(request, attempt));
@@ -132,7 +134,7 @@ impl<F: Form> Proxy<F> {
     /// the request.
     fn watch_group(&mut self, at: u32, step: &mut ProxyStep<'_, F>) {
         let entry = &mut self.table[at];
-        let request = entry.request.as_ref().expect("it is kept until it is answered");
+        let request = entry.request.as_ref().expect("a request is kept until it is answered");
         let more = entry.branches.len() < self.most_branches && step.router.has_group(request, entry.group);
         entry.context.set_more(more);
         let ring_time = step.router.ring_time(request).filter(|_| more);
@@ -146,7 +148,7 @@ impl<F: Form> Proxy<F> {
     pub(super) fn ring_time_over(&mut self, at: u32, step: &mut ProxyStep<'_, F>) {
         let entry = &mut self.table[at];
         if let Some(request) = entry.request.as_ref() {
-            // No branch is cancelled for targets that have disappeared meanwhile.
+            // No branch is cancelled in favour of targets that have meanwhile disappeared.
             entry.context.set_more(step.router.has_group(request, entry.group));
         }
         self.counters.rung_out += u64::from(entry.context.may_go_on());
@@ -158,7 +160,7 @@ impl<F: Form> Proxy<F> {
     pub(super) fn send_on(&mut self, place: Place, hop: F::Hop, step: &mut ProxyStep<'_, F>) {
         self.ledger.charge(Operation::Forward);
         let entry = &self.table[place.at];
-        let request = entry.request.as_ref().expect("it is kept until it is answered");
+        let request = entry.request.as_ref().expect("a request is kept until it is answered");
         let new = NewBranch { serial: self.serial, breadth: self.table[place].breadth };
         let (message, key) = step.medium.forward(request, hop, Some(new));
         self.serial += 1;

@@ -1,5 +1,5 @@
-//! Progress of a request: events go to its branches, results of these to its response context, which decides on actions
-//! (RFC 3261 §16.7 to §16.10).
+//! Progress of a request (RFC 3261 §16.7 to §16.10). Events go to the branches, results of branches go to the response
+//! context, and the response context decides on actions.
 
 use super::Proxy;
 use crate::branch::{BranchAction, ProxyEvent};
@@ -12,7 +12,8 @@ use transaction::server::invite::ServerInviteState;
 use transaction::{KeptMessage, Machine, New, Sending, StatusClass, TransactionKind, TransportKind};
 
 /// The current response, with its status.
-pub(super) type InHand<'a, 'b, F> = Option<(u16, &'a <<F as Form>::Message as KeptMessage>::Response<'b>)>;
+pub(super) type CurrentResponse<'a, 'b, F> =
+    Option<(u16, &'a <<F as Form>::Message as KeptMessage>::Response<'b>)>;
 
 impl<F: Form> Proxy<F> {
     /// Gives an event to a branch, carries out the actions, and frees unneeded memory.
@@ -20,7 +21,7 @@ impl<F: Form> Proxy<F> {
         &mut self,
         place: Place,
         event: ProxyEvent,
-        response: InHand<'_, '_, F>,
+        response: CurrentResponse<'_, '_, F>,
         step: &mut ProxyStep<'_, F>,
     ) {
         self.give(place, event, response, step);
@@ -32,12 +33,12 @@ impl<F: Form> Proxy<F> {
         &mut self,
         place: Place,
         event: ProxyEvent,
-        response: InHand<'_, '_, F>,
+        response: CurrentResponse<'_, '_, F>,
         step: &mut ProxyStep<'_, F>,
     ) {
         let at = place.at;
         let actions = self.table[place].state.on(event);
-        self.tell_router(place, event, !actions.contains(&BranchAction::TryNext), step);
+        self.report_to_router(place, event, !actions.contains(&BranchAction::TryNext), step);
         for action in actions {
             match action {
                 BranchAction::Provisional => self.tell(at, ContextEvent::Provisional, response, step),
@@ -57,7 +58,7 @@ impl<F: Form> Proxy<F> {
     }
 
     /// Reports the first result of an attempt to the router.
-    fn tell_router(&mut self, place: Place, event: ProxyEvent, last: bool, step: &mut ProxyStep<'_, F>) {
+    fn report_to_router(&mut self, place: Place, event: ProxyEvent, last: bool, step: &mut ProxyStep<'_, F>) {
         if matches!(event, ProxyEvent::Response(100) | ProxyEvent::Cancelled) {
             return;
         }
@@ -75,7 +76,7 @@ impl<F: Form> Proxy<F> {
         &mut self,
         at: u32,
         event: ContextEvent,
-        response: InHand<'_, '_, F>,
+        response: CurrentResponse<'_, '_, F>,
         step: &mut ProxyStep<'_, F>,
     ) {
         let actions = self.table[at].context.on(event);
@@ -96,13 +97,13 @@ impl<F: Form> Proxy<F> {
         }
         let has_ended = matches!(event, ContextEvent::Failure(_) | ContextEvent::Silence);
         if has_ended && self.table[at].waiting > 0 && self.table[at].context.may_go_on() {
-            // RFC 5393 §5.3.3.1: its Max-Breadth is free again.
+            // RFC 5393 §5.3.3.1: the Max-Breadth of the ended branch is free again.
             self.next_group(at, step);
         }
     }
 
     /// §16.7 steps 3 and 9.
-    fn relay(&mut self, at: u32, response: InHand<'_, '_, F>, step: &mut ProxyStep<'_, F>) {
+    fn relay(&mut self, at: u32, response: CurrentResponse<'_, '_, F>, step: &mut ProxyStep<'_, F>) {
         let Some((status, response)) = response else { return };
         let entry = &mut self.table[at];
         let server = entry.server;
@@ -111,7 +112,7 @@ impl<F: Form> Proxy<F> {
         } else if status >= 200
             && let Some(request) = self.table.take_request(at)
         {
-            // A final response that cannot be forwarded: the previous hop gets a 500.
+            // The final response cannot be forwarded, so the previous hop gets a 500.
             self.answer(server, &request, 500, step);
         }
     }
@@ -126,7 +127,7 @@ impl<F: Form> Proxy<F> {
         self.counters.relayed += 1;
         self.ledger.charge(Operation::Forward);
         let class = StatusClass::of(status);
-        // §16.7 step 5: a 2xx is forwarded even if the server transaction has ended, or has a failure.
+        // §16.7 step 5: a 2xx is forwarded even if the server transaction has ended, or has already sent a failure.
         if class == StatusClass::Success && !self.takes_success(server) {
             return step.sink.send(&message, Sending::First);
         }
@@ -141,8 +142,14 @@ impl<F: Form> Proxy<F> {
     }
 
     /// §16.7 step 4: keeps the best final response so far, in its forwarded form. For a 503, or without memory, only
-    /// the status is kept, and we make the response.
-    fn keep(&mut self, at: u32, response: InHand<'_, '_, F>, is_last: bool, step: &mut ProxyStep<'_, F>) {
+    /// the status is kept, and the proxy makes the response itself.
+    fn keep(
+        &mut self,
+        at: u32,
+        response: CurrentResponse<'_, '_, F>,
+        is_last: bool,
+        step: &mut ProxyStep<'_, F>,
+    ) {
         let has_memory = is_last || self.has_memory();
         let response = response.filter(|&(status, _)| status != 503 && has_memory);
         let answered = self.table[at].request.answered();
@@ -151,7 +158,7 @@ impl<F: Form> Proxy<F> {
     }
 
     /// §16.7 step 7.
-    fn add_challenges(&mut self, at: u32, response: InHand<'_, '_, F>, step: &mut ProxyStep<'_, F>) {
+    fn add_challenges(&mut self, at: u32, response: CurrentResponse<'_, '_, F>, step: &mut ProxyStep<'_, F>) {
         if let (Some((_, response)), Some(mut best)) = (response, self.table.take_best(at)) {
             step.medium.add_challenges(&mut best, response);
             self.table.keep_best(at, Some(best));
@@ -171,7 +178,7 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// §16.7 step 10, §16.10: cancels every branch without a final response once, but for the branch `kept`.
+    /// §16.7 step 10, §16.10: cancels every branch without a final response, each once, except the branch `kept`.
     pub(super) fn cancel_but(&mut self, at: u32, kept: Option<u8>, step: &mut ProxyStep<'_, F>) {
         for branch in 0..self.table[at].branches.len() {
             let place = Place { at, branch };
@@ -202,8 +209,8 @@ impl<F: Form> Proxy<F> {
     fn try_next(&mut self, place: Place, failure: ProxyEvent, step: &mut ProxyStep<'_, F>) {
         let has_memory = self.has_memory();
         let entry = &mut self.table[place.at];
-        let request = entry.request.as_mut().expect("it is kept until it is answered");
-        let branch = entry.branches.get_mut(place.branch).expect("it has just been fed");
+        let request = entry.request.as_mut().expect("a request is kept until it is answered");
+        let branch = entry.branches.get_mut(place.branch).expect("the branch has just handled an event");
         step.router.failed(request, branch.attempt, failure);
         branch.attempt.alternate += 1;
         branch.settled = false;
@@ -221,7 +228,7 @@ impl<F: Form> Proxy<F> {
                 self.send_on(place, hop, step);
                 self.watch_silence(place.at, step);
             }
-            // No alternate after all: the failure stands.
+            // There is no alternate, so the failure of the last attempt is the result.
             None => self.give(place, failure, None, step),
         }
     }

@@ -1,12 +1,15 @@
-//! Further next hops for an INVITE that earlier ones leave without a response ([`Router::patience`]): the first one to
-//! answer has the call.
+//! Further next hops for an INVITE that earlier ones leave without a response ([`Router::patience`]). The first next
+//! hop that answers wins the call.
 //!
-//! This is a hedged request. A silent next hop may have lost the INVITE, hang, or be about to answer. Its branch cannot
-//! be cancelled, since a CANCEL has to wait for a provisional response (RFC 3261 §9.1). So all next hops keep the
-//! INVITE until one of them answers anything but 503. Then the other branches are cancelled as in a fork: at once, or
-//! after their first provisional response. Their failures are dropped, and the response context does not wait for them.
-//! A 2xx that crosses the CANCEL is forwarded like every 2xx (§16.7 step 5). If it is the first 2xx, its next hop has
-//! the request after all; otherwise the caller ends all dialogs but one (§13.2.2.4).
+//! This is a hedged request. A silent next hop may have missed the INVITE, may hang, or may be about to answer. Its
+//! branch cannot be cancelled, since a CANCEL has to wait for a provisional response (RFC 3261 §9.1). So all next hops
+//! keep the INVITE until one of them answers anything but 503.
+//!
+//! Then the other branches are cancelled as in a fork: at once, or after their first provisional response. The failures
+//! of these branches are dropped, and the response context does not wait for them.
+//!
+//! A 2xx that crosses the CANCEL is forwarded like every 2xx (§16.7 step 5). If it is the first 2xx, its sender wins
+//! the request in place of the earlier winner. Otherwise the caller ends all dialogs but one (§13.2.2.4).
 
 use super::Proxy;
 use crate::branches::BranchEntry;
@@ -15,11 +18,11 @@ use crate::medium::{Form, ProxyStep, Router};
 use crate::table::{Place, Race};
 use transaction::TransactionKey;
 
-/// The only response that does not decide: it concerns the next hop and not the call (RFC 3261 §21.5.4).
+/// The only response that does not decide the race: it concerns the next hop and not the call (RFC 3261 §21.5.4).
 const UNAVAILABLE: u16 = 503;
 
-/// Copies of the request that a silent next hop still gets after another one has answered. Its provisional response may
-/// have been lost, and without one it cannot be cancelled.
+/// Number of retransmissions that a silent next hop still gets after another one has answered. Its provisional response
+/// may have been lost, and without a provisional response its branch cannot be cancelled.
 const LOSERS_COPIES: u8 = 2;
 
 impl<F: Form> Proxy<F> {
@@ -33,10 +36,10 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// Sends the INVITE to a further next hop if all earlier ones have been silent too long.
+    /// Sends the INVITE to a further next hop if all earlier ones have been silent for too long.
     fn next_beside(&mut self, at: u32, step: &mut ProxyStep<'_, F>) {
         let entry = &self.table[at];
-        // A branch that has lost the race is cancelled.
+        // A branch that is cancelled has lost the race.
         let has_it = |place: &Place| !self.table[*place].state.is_cancelled();
         let places = (0..entry.branches.len()).map(|branch| Place { at, branch });
         let Some(last) = places.rev().find(has_it) else { return };
@@ -48,7 +51,7 @@ impl<F: Form> Proxy<F> {
         let are_silent = !matches!(entry.race, Race::Won(_)) && !entry.branches.iter().any(is_heard);
         let may_begin = entry.branches.len() < self.most_branches && entry.context.is_open() && breadth > 0;
         if are_silent && may_begin {
-            // Only the last branch may try alternates, or one failure would cause two further attempts.
+            // Only the last branch may try alternates. Otherwise one failure could cause two further attempts.
             self.table[last].state.set_alternate(false);
             if self.add_branch(at, breadth, step) {
                 (self.table[at].race, self.table[at].looks) = (Race::Open, 0);
@@ -60,7 +63,7 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// Starts the timer for the first response of a next hop that has just got an INVITE.
+    /// Starts the timer that waits for the first response of a next hop that has just got an INVITE.
     pub(super) fn watch_silence(&mut self, at: u32, step: &mut ProxyStep<'_, F>) {
         let request = self.table[at].request.as_ref();
         if let Some(patience) = request.and_then(|request| step.router.patience(request)) {
@@ -86,8 +89,9 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// Decides who has a request, if this response does, and tells the router. [`response`](Self::response) does it
-    /// first. To be called separately by callers that need the result before they inspect the response.
+    /// If this response decides which next hop has a request, records the decision and reports it to the router.
+    /// [`response`](Self::response) calls it first. A user of the proxy that needs the result before it inspects the
+    /// response calls `decide` itself.
     pub fn decide(&mut self, key: TransactionKey, status: u16, step: &mut ProxyStep<'_, F>) {
         let found = self.layer.find_client(key).and_then(|id| Some((id, *self.layer.user(id)?)));
         let Some(place) = found.and_then(|(id, leg)| self.table.of_client(id, leg)) else { return };
@@ -96,7 +100,7 @@ impl<F: Form> Proxy<F> {
         let decides = match entry.race {
             Race::None => false,
             Race::Open => {
-                let may_win = !self.table[place].state.is_finished() && !self.has_lost(place);
+                let may_win = !self.table[place].state.is_finished() && !self.has_lost_race(place);
                 is_success || status != UNAVAILABLE && may_win
             }
             Race::Won(branch) => is_success && branch != place.branch,
@@ -121,8 +125,8 @@ impl<F: Form> Proxy<F> {
     }
 
     /// Whether this branch was cancelled because another one had won the request, and not by the caller. The winner may
-    /// have moved on to an alternate since.
-    fn has_lost(&self, place: Place) -> bool {
+    /// since have changed to an alternate.
+    fn has_lost_race(&self, place: Place) -> bool {
         self.table[place].state.is_cancelled() && self.table[place.at].context.is_open()
     }
 
@@ -132,7 +136,7 @@ impl<F: Form> Proxy<F> {
             Race::Won(branch) if branch == place.branch => ContextEvent::Decided(status),
             // RFC 3261 §16.7 step 5: a 6xx concerns the call, whichever next hop sends it.
             Race::Won(_) if status < 600 => ContextEvent::Silence,
-            Race::Open if status < 600 && self.has_lost(place) => ContextEvent::Silence,
+            Race::Open if status < 600 && self.has_lost_race(place) => ContextEvent::Silence,
             Race::Won(_) | Race::None | Race::Open => ContextEvent::Failure(status),
         }
     }

@@ -5,25 +5,25 @@ use crate::machine::{MachineStep, Pace, Send, StatusClass, Tell, Timer, Transact
 /// State of the transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClientInviteState {
-    /// Sent, without a response so far.
+    /// The INVITE was sent and has no response so far.
     Calling,
-    /// Answered with 1xx.
+    /// The INVITE has a 1xx.
     Proceeding,
-    /// Cancelled after a 1xx: the final response must arrive within 64*T1 (§9.1).
+    /// The INVITE was cancelled after a 1xx: the final response must arrive within 64*T1 (§9.1).
     Cancelling,
-    /// Answered with 300 to 699, acknowledged.
+    /// The INVITE has a response from 300 to 699, which was acknowledged.
     Completed,
-    /// Answered with 2xx; more 2xx may arrive.
+    /// The INVITE has a 2xx; more 2xx may arrive.
     Accepted,
-    /// Over.
+    /// The transaction has ended.
     Terminated,
 }
 
 /// Sends the INVITE.
 ///
 /// [17.1.1.2-1] The first state is Calling. [17.1.1.2-2] The request is passed to the transport. [17.1.1.2-3] Timer A
-/// starts over an unreliable transport, [17.1.1.2-4] and not over a reliable one. [17.1.1.2-5] Timer B starts over
-/// any.
+/// starts over an unreliable transport, [17.1.1.2-4] and not over a reliable one. [17.1.1.2-5] Timer B starts over any
+/// transport.
 pub fn start(transport: TransportKind) -> MachineStep<ClientInviteState> {
     MachineStep::to(ClientInviteState::Calling).send(Send::New).start_pace(transport).life(Timer::B)
 }
@@ -67,12 +67,13 @@ fn calling(event: TransactionEvent, transport: TransportKind) -> MachineStep<Cli
         TransactionEvent::TransportError => {
             MachineStep::to(ClientInviteState::Terminated).tell(Tell::TransportError)
         }
-        // [9.1-5] A CANCEL waits for a provisional response: nothing changes, and the layer says so.
+        // [9.1-5] A CANCEL waits for a provisional response: nothing changes, and
+        // [`Layer::cancel`](crate::Layer::cancel) returns `false`.
         _ => MachineStep::to(ClientInviteState::Calling),
     }
 }
 
-/// Proceeding and Cancelling, which differ in their time limit.
+/// Handles an event in Proceeding or Cancelling, which differ in their time limit.
 fn proceeding(
     state: ClientInviteState,
     event: TransactionEvent,
@@ -107,7 +108,7 @@ fn answered(class: StatusClass, transport: TransportKind) -> MachineStep<ClientI
     match transport {
         // [17.1.1.2-15] 300 to 699 leads to Completed, [17.1.1.2-19] where D runs.
         TransportKind::Unreliable => step.life(Timer::D),
-        // D is zero: no retransmission will arrive.
+        // Timer D is zero, since no retransmission will arrive.
         TransportKind::Reliable => MachineStep { next: ClientInviteState::Terminated, ..step },
     }
 }
@@ -120,7 +121,7 @@ fn completed(event: TransactionEvent) -> MachineStep<ClientInviteState> {
         }
         // [17.1.1.2-24] D ends the transaction.
         TransactionEvent::Timer(Timer::D) => MachineStep::to(ClientInviteState::Terminated),
-        // The ACK could not be delivered.
+        // The ACK was not delivered.
         TransactionEvent::TransportError => {
             MachineStep::to(ClientInviteState::Terminated).tell(Tell::TransportError)
         }

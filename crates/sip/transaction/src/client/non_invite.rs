@@ -5,13 +5,13 @@ use crate::machine::{MachineStep, Pace, Send, StatusClass, Tell, Timer, Transact
 /// State of the transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClientNonInviteState {
-    /// Sent, without a response so far.
+    /// The request was sent and has no response so far.
     Trying,
-    /// Answered with 1xx.
+    /// The request has a 1xx.
     Proceeding,
-    /// Answered with 200 to 699; retransmissions may arrive.
+    /// The request has a response from 200 to 699; retransmissions of it may arrive.
     Completed,
-    /// Over.
+    /// The transaction has ended.
     Terminated,
 }
 
@@ -35,7 +35,7 @@ impl ClientNonInviteState {
         }
     }
 
-    /// Whether the request is kept: until it is answered.
+    /// Whether the request is kept. It is kept until its final response.
     pub(crate) fn keeps_message(self) -> bool {
         matches!(self, Self::Trying | Self::Proceeding)
     }
@@ -69,7 +69,7 @@ fn proceeding(event: TransactionEvent, transport: TransportKind) -> MachineStep<
     }
 }
 
-/// Events that Trying and Proceeding handle alike.
+/// Handles the events for which Trying and Proceeding do the same.
 fn waiting(
     state: ClientNonInviteState,
     event: TransactionEvent,
@@ -80,7 +80,7 @@ fn waiting(
             // [17.1.2.2-9] The final response is passed on.
             let step = MachineStep::to(ClientNonInviteState::Completed).tell(Tell::Message).no_timers();
             match transport {
-                // [17.1.2.2-13] K waits for retransmissions; [17.1.2.2-12] zero seconds over a reliable transport.
+                // [17.1.2.2-13] K waits for retransmissions, [17.1.2.2-12] for zero seconds over a reliable transport.
                 TransportKind::Unreliable => step.life(Timer::K),
                 TransportKind::Reliable => MachineStep { next: ClientNonInviteState::Terminated, ..step },
             }
@@ -89,7 +89,7 @@ fn waiting(
         TransactionEvent::Timer(Timer::F) => {
             MachineStep::to(ClientNonInviteState::Terminated).tell(Tell::Timeout)
         }
-        // [17.1.4-1] [17.1.4-2] The same if the request could not be sent.
+        // [17.1.4-1] [17.1.4-2] The same happens if the request could not be sent.
         TransactionEvent::TransportError => {
             MachineStep::to(ClientNonInviteState::Terminated).tell(Tell::TransportError)
         }

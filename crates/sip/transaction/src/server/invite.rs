@@ -5,17 +5,17 @@ use crate::machine::{MachineStep, Pace, Send, StatusClass, Tell, Timer, Transact
 /// State of the transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServerInviteState {
-    /// Received, and nothing sent so far: the first part of the RFC's Proceeding.
+    /// The INVITE was received, and nothing was sent so far: the first part of the RFC's Proceeding.
     Received,
-    /// Answered with 1xx: the second part of the RFC's Proceeding.
+    /// A 1xx was sent: the second part of the RFC's Proceeding.
     Proceeding,
-    /// Answered with 300 to 699, the ACK is awaited.
+    /// A response from 300 to 699 was sent, and the ACK is awaited.
     Completed,
-    /// The ACK has arrived; retransmissions of it may arrive.
+    /// The ACK has arrived; its retransmissions may arrive.
     Confirmed,
-    /// Answered with 2xx.
+    /// A 2xx was sent.
     Accepted,
-    /// Over.
+    /// The transaction has ended.
     Terminated,
 }
 
@@ -53,7 +53,7 @@ fn received(event: TransactionEvent, transport: TransportKind) -> MachineStep<Se
             MachineStep::to(ServerInviteState::Received).tell(Tell::TryingDue).no_timers()
         }
         TransactionEvent::Respond(_) => respond(event, transport),
-        // Nothing was sent so far, so no response can be repeated or have failed.
+        // No response was sent so far, so none can be repeated, and none can have failed.
         _ => MachineStep::to(ServerInviteState::Received),
     }
 }
@@ -71,7 +71,7 @@ fn proceeding(event: TransactionEvent, transport: TransportKind) -> MachineStep<
     }
 }
 
-/// Handles a response of the user, the first one or one after a provisional response.
+/// Handles a response of the user: the first response, or a response after a provisional one.
 fn respond(event: TransactionEvent, transport: TransportKind) -> MachineStep<ServerInviteState> {
     match event {
         // [17.2.1-6] A 2xx is passed to the transport, [17.2.1-7] leads to Accepted, [17.2.1-17] and L starts.
@@ -127,8 +127,8 @@ fn confirmed(event: TransactionEvent) -> MachineStep<ServerInviteState> {
 
 fn accepted(event: TransactionEvent) -> MachineStep<ServerInviteState> {
     match event {
-        // [17.2.1-18] The user's retransmissions of the 2xx are passed to the transport; [17.2.1-19] there are no
-        // others.
+        // [17.2.1-18] The user's retransmissions of the 2xx are passed to the transport; [17.2.1-19] there are no other
+        // retransmissions.
         TransactionEvent::Respond(StatusClass::Success) => {
             MachineStep::to(ServerInviteState::Accepted).send(Send::Pass)
         }

@@ -5,17 +5,18 @@ use crate::machine::{MachineStep, Send, StatusClass, Tell, Timer, TransactionEve
 /// State of the transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServerNonInviteState {
-    /// Received, and too early for a 100 over an unreliable transport: the first part of the RFC's Trying.
+    /// The request was received, and it is too early for a 100 over an unreliable transport: the first part of the
+    /// RFC's Trying.
     Trying,
-    /// Received, and a 100 is due: the second part of the RFC's Trying.
+    /// The request was received, and a 100 is due: the second part of the RFC's Trying.
     Late,
-    /// Answered with 100.
+    /// A 100 was sent.
     Proceeding,
-    /// Answered with 200 to 699.
+    /// A response from 200 to 699 was sent.
     Completed,
-    /// Ended without an answer by the user (RFC 4320 §4.2); retransmissions are absorbed as in Completed.
+    /// The user has ended the request without an answer (RFC 4320 §4.2). Retransmissions are absorbed as in Completed.
     Abandoned,
-    /// Over.
+    /// The transaction has ended.
     Terminated,
 }
 
@@ -64,7 +65,7 @@ fn trying(event: TransactionEvent, transport: TransportKind) -> MachineStep<Serv
 
 fn late(event: TransactionEvent, transport: TransportKind) -> MachineStep<ServerNonInviteState> {
     match event {
-        // The client has timed out by now, and a UAS that we forwarded to would be too late as well.
+        // The client has timed out by now, and a response of the UAS behind a proxy would come too late as well.
         TransactionEvent::Timer(Timer::Expire) => {
             MachineStep::to(ServerNonInviteState::Terminated).tell(Tell::Timeout)
         }
@@ -91,7 +92,7 @@ fn proceeding(event: TransactionEvent, transport: TransportKind) -> MachineStep<
     }
 }
 
-/// Events that the states before the final response handle alike.
+/// Handles the events for which all states before the final response do the same.
 fn unanswered(
     state: ServerNonInviteState,
     event: TransactionEvent,
@@ -112,7 +113,7 @@ fn unanswered(
         _ => return MachineStep::to(state),
     };
     match transport {
-        // [17.2.2-8] J starts; zero seconds over a reliable transport.
+        // [17.2.2-8] J starts. Over a reliable transport it takes zero seconds.
         TransportKind::Unreliable => next.life(Timer::J),
         TransportKind::Reliable => MachineStep { next: ServerNonInviteState::Terminated, ..next },
     }

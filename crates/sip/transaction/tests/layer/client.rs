@@ -36,9 +36,9 @@ fn an_unanswered_non_invite_is_sent_eleven_times_in_32_s() {
     assert_eq!(run.take()[11..], [What::Told(TransactionNews::Timeout(Timer::F)), What::Ended]);
 }
 
-/// A proxy may not know whether the next hop wants this traffic.
+/// A proxy limits the retransmissions to a next hop that may not want the traffic.
 #[test]
-fn a_request_with_a_limit_is_sent_again_as_often_as_that_and_waits_as_long_as_any() {
+fn a_limit_of_repeats_bounds_retransmissions_and_not_the_wait() {
     let nominal = [0.0, 0.5, 1.5, 3.5, 7.5];
     for (kind, timer) in [(Invite, Timer::B), (NonInvite, Timer::F)] {
         for most in 0..4 {
@@ -68,7 +68,7 @@ fn over_a_reliable_transport_requests_are_sent_once() {
 }
 
 #[test]
-fn an_invite_that_rings_is_not_sent_again_and_rings_on() {
+fn a_ringing_invite_is_not_retransmitted_and_has_no_time_limit() {
     // [17.1.1.2-8] [17.1.1.2-12] [17.1.1.2-13] [17.1.1.2-14]
     let mut run = Run::new();
     run.request(Invite, Unreliable);
@@ -110,7 +110,7 @@ fn a_failure_is_acknowledged_and_told_once() {
 }
 
 #[test]
-fn a_failure_over_a_reliable_transport_is_acknowledged_and_that_is_all() {
+fn a_failure_over_a_reliable_transport_is_acknowledged_and_ends_the_transaction() {
     // [17.1.1.2-17] [17.1.1.2-19] [17.1.1.2-27]
     let mut run = Run::new();
     run.request(Invite, Reliable);
@@ -232,7 +232,7 @@ fn a_cancel_waits_for_a_provisional_response_and_limits_the_invite() {
     run.until(80.0);
     assert_times(&[run.ended().unwrap()], &[42.0]);
     assert_eq!(run.take(), [What::Told(TransactionNews::Timeout(Timer::Cancel)), What::Ended]);
-    assert!(!run.cancel(id), "after its end");
+    assert!(!run.cancel(id), "after the end of the INVITE");
 
     let mut run = Run::new();
     let id = run.request(Invite, Unreliable);
@@ -255,7 +255,7 @@ fn a_cancelled_invite_is_acknowledged_like_others() {
 }
 
 #[test]
-fn a_key_is_taken_once() {
+fn a_key_in_use_is_refused() {
     let mut run = Run::new();
     run.request(Invite, Unreliable);
     let new = transaction::New {
@@ -269,7 +269,7 @@ fn a_key_is_taken_once() {
 }
 
 #[test]
-fn nothing_is_sent_at_the_instant_of_giving_up() {
+fn nothing_is_sent_at_the_instant_of_the_timeout() {
     // A whole number of the wheel's ticks, so that E and F expire together, after 64 intervals.
     let t1 = core::time::Duration::from_nanos(10 << 24);
     let mut run = Run::new();

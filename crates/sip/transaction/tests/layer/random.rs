@@ -89,10 +89,10 @@ fn check(run: &Run, all: &[What]) {
     // A live transaction has at most one timer, an ended one has none.
     assert!(run.layer.timers_set() <= run.layer.len());
     let ends = all.iter().filter(|&&what| what == What::Ended).count();
-    assert_eq!(ends + run.layer.len(), 1, "it ends once: {all:?}");
+    assert_eq!(ends + run.layer.len(), 1, "a transaction ends once: {all:?}");
     // After the end there are no effects.
     assert!(ends == 0 || all.last() == Some(&What::Ended), "{all:?}");
-    // Timers send a request or a failure at most ten times, so nothing is sent for ever.
+    // Timers send a request or a failure at most ten times, so retransmissions are bounded.
     let by_timer = all.iter().filter(|what| matches!(what, What::Sent(_, Sending::Timer(_)))).count();
     assert!(by_timer <= 10, "{all:?}");
 }

@@ -20,9 +20,9 @@ fn repeated(status: u16) -> What {
 
 const FAILED: What = What::Told(TransactionNews::TransportError);
 
-/// Memory for retransmissions may be bounded; a message sent once needs none.
+/// A message beyond the memory limit is sent but not kept for retransmission.
 #[test]
-fn what_finds_no_memory_is_sent_once() {
+fn a_message_beyond_the_memory_limit_is_sent_once() {
     for (most, repetitions) in [(900, 0), (2_000, 1)] {
         let mut run = Run::new();
         let id = run.accept(Invite, Unreliable);
@@ -47,7 +47,7 @@ fn a_100_is_due_after_200_ms_of_silence() {
     let id = run.accept(Invite, Unreliable);
     assert!(run.take().is_empty());
     run.again(Invite);
-    assert!(run.take().is_empty(), "there is nothing to answer a repetition with");
+    assert!(run.take().is_empty(), "no response was sent that a retransmission could get");
     run.until(100.0);
     assert_times(&[run.log[0].0], &[0.2]);
     assert_eq!(run.take(), [What::Told(TransactionNews::TryingDue)]);
@@ -59,7 +59,7 @@ fn a_100_is_due_after_200_ms_of_silence() {
     run.respond(id, 180);
     run.take();
     run.until(100.0);
-    assert!(run.take().is_empty(), "the user was quicker");
+    assert!(run.take().is_empty(), "the user has answered before the 100 was due");
     assert_eq!((run.layer.len(), run.layer.timers_set()), (1, 0));
 }
 
@@ -80,7 +80,7 @@ fn a_repeated_invite_gets_the_last_provisional_response() {
 
 /// The death of a process: no effects, no timer, and a retransmission counts as new.
 #[test]
-fn what_is_forgotten_says_nothing_more() {
+fn a_forgotten_transaction_has_no_effects() {
     let mut run = Run::new();
     let id = run.accept(Invite, Unreliable);
     run.respond(id, 486);
@@ -107,18 +107,18 @@ fn a_failure_is_sent_again_until_it_is_acknowledged() {
     run.take();
     run.again(Invite);
     assert_eq!(run.take(), [repeated(486)]);
-    assert!(!run.respond(id, 200), "there is one final response");
+    assert!(!run.respond(id, 200), "a second final response is refused");
     run.ack();
     run.ack();
     run.again(Invite);
-    assert!(run.layer.message(id).is_none(), "what it kept is freed");
+    assert!(run.layer.message(id).is_none(), "the kept response is freed");
     run.until(20.0);
     assert_times(&[run.ended().unwrap()], &[9.0]);
     assert_eq!(run.take(), [What::Ended]);
 }
 
 #[test]
-fn a_failure_that_nobody_acknowledges_is_given_up() {
+fn a_failure_without_an_ack_times_out() {
     // [17.2.1-10] [17.2.1-14] [17.2.1-15] [17.2.1-23]
     let mut run = Run::new();
     let id = run.accept(Invite, Unreliable);
@@ -164,10 +164,10 @@ fn an_accepted_invite_stays_to_absorb_its_repetitions() {
         assert_eq!(run.again(Invite), Some(id));
         assert_eq!(run.take(), [sent(200)]);
         run.until(10.0);
-        assert!(run.take().is_empty(), "no 2xx is sent but the user's");
+        assert!(run.take().is_empty(), "only the user sends the 2xx again");
         // A retransmission of the user, and the 2xx of another branch.
         assert!(run.respond(id, 200) && run.respond(id, 200));
-        assert!(!run.respond(id, 486) && !run.respond(id, 180), "nothing but 2xx");
+        assert!(!run.respond(id, 486) && !run.respond(id, 180), "only 2xx may follow a 2xx");
         assert_eq!(run.take(), [sent(200), sent(200)]);
         assert_eq!((run.ack(), run.ack()), (Some(id), Some(id)));
         assert_eq!(run.take(), [What::Told(TransactionNews::Message); 2]);
@@ -219,7 +219,7 @@ fn a_non_invite_is_answered_and_answered_again() {
     assert_times(&[run.ended().unwrap()], &[32.0]);
     assert!(run.layer.is_empty() && run.layer.timers_set() == 0);
     // [4320-5]
-    assert!(!run.respond(id, 200), "a transaction that is over sends nothing");
+    assert!(!run.respond(id, 200), "a terminated transaction sends nothing");
     assert!(run.again(NonInvite).is_none());
 }
 
@@ -239,7 +239,7 @@ fn a_non_invite_gets_a_100_late_or_not_at_all() {
     let mut run = Run::new();
     let id = run.accept(NonInvite, Unreliable);
     run.until(3.4);
-    assert!(!run.respond(id, 100) && !run.respond(id, 183), "too early, and never");
+    assert!(!run.respond(id, 100) && !run.respond(id, 183), "a 100 is too early, a 183 is never sent");
     assert!(run.take().is_empty());
     run.until(4.0);
     assert_times(&[run.log[0].0], &[3.5]);
@@ -254,7 +254,7 @@ fn a_non_invite_gets_a_100_late_or_not_at_all() {
 
     let mut run = Run::new();
     let id = run.accept(NonInvite, Reliable);
-    assert!(run.respond(id, 100), "at any time");
+    assert!(run.respond(id, 100), "a reliable transport allows a 100 at any time");
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn a_non_invite_gets_no_408() {
 }
 
 #[test]
-fn a_non_invite_that_nobody_answers_does_not_stay_for_ever() {
+fn an_unanswered_non_invite_ends() {
     for trying in [false, true] {
         let mut run = Run::new();
         let id = run.accept(NonInvite, Unreliable);
@@ -297,7 +297,7 @@ fn a_non_invite_that_nobody_answers_does_not_stay_for_ever() {
 }
 
 #[test]
-fn an_id_of_the_past_names_nothing() {
+fn an_id_of_an_ended_transaction_is_invalid() {
     let mut run = Run::new();
     let old = run.accept(NonInvite, Reliable);
     run.respond(old, 200);

@@ -1,4 +1,4 @@
-//! Streams in any pieces, keep-alives, faults, memory and time.
+//! Tests of the framer: streams in any pieces, keep-alives, faults, memory and time.
 
 use super::*;
 use proptest::prelude::*;
@@ -78,7 +78,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// A stream, well formed or not, is divided in the same way, up to and including the fault.
+    /// A stream, well formed or not, is divided in the same way for all pieces, up to and including the fault.
     #[test]
     fn any_pieces_give_the_same_sequence(stream in stream(), cuts in prop::collection::vec(1..50_usize, 1..60)) {
         let (at_once, _) = in_pieces(&stream, &[stream.len()]);
@@ -87,7 +87,7 @@ proptest! {
     }
 
     #[test]
-    fn pipelined_messages_come_out_as_they_went_in(
+    fn pipelined_messages_are_returned_unchanged_and_in_order(
         bodies in prop::collection::vec(("[a-z\r\n ]{0,40}", 0..6_usize), 1..8),
         cuts in prop::collection::vec(1..50_usize, 1..60),
     ) {
@@ -105,7 +105,7 @@ proptest! {
     }
 
     #[test]
-    fn memory_is_bounded_whatever_comes(
+    fn memory_is_bounded_for_any_stream(
         parts in prop::collection::vec(part(), 0..60),
         longest in prop_oneof![Just(100), Just(LONGEST)],
     ) {
@@ -113,7 +113,7 @@ proptest! {
         for part in parts {
             framer.take(&part);
             let given = drain(&mut framer);
-            // A vector at most doubles.
+            // The capacity of a vector at most doubles.
             prop_assert!(framer.held() <= 2 * (HEADER_MAX.max(longest) + part.len()));
             if matches!(given.last(), Some(Given::Fault(_))) {
                 break;
@@ -121,7 +121,7 @@ proptest! {
         }
     }
 
-    /// Each message of the framer is a message to the scan, and complete.
+    /// The scan reads each message of the framer as one complete message.
     #[test]
     fn the_scan_finds_the_same_end(stream in stream()) {
         for given in in_pieces(&stream, &[stream.len()]).0 {
@@ -140,7 +140,7 @@ proptest! {
 fn keep_alives_between_messages() {
     let mut framer = Framer::new(LONGEST);
     framer.take(b"\r\n");
-    assert_eq!(drain(&mut framer), [], "it may be half of a ping");
+    assert_eq!(drain(&mut framer), [], "a CRLF may be half of a ping");
     assert!(!framer.is_within_message());
     framer.take(b"\r");
     assert_eq!(drain(&mut framer), []);
@@ -154,7 +154,7 @@ fn keep_alives_between_messages() {
 }
 
 #[test]
-fn a_message_has_begun_until_its_last_byte() {
+fn a_message_is_incomplete_until_its_last_byte() {
     let text = message(7, "body");
     let mut framer = Framer::new(LONGEST);
     for byte in &text.as_bytes()[..text.len() - 1] {
@@ -167,9 +167,9 @@ fn a_message_has_begun_until_its_last_byte() {
     assert!(!framer.is_within_message());
 }
 
-/// A peer that sends much and then little does not keep the memory of the former.
+/// A peer that sends a long message and then short ones does not occupy the memory of the long message.
 #[test]
-fn what_was_given_out_takes_no_memory() {
+fn returned_messages_take_no_memory() {
     let mut framer = Framer::new(LONGEST);
     framer.take((message(1, &"x".repeat(50_000)) + "INVITE").as_bytes());
     assert_eq!(drain(&mut framer).len(), 1);
@@ -203,7 +203,7 @@ fn each_fault_has_its_name() {
     }
 }
 
-/// Folded, compact, in other cases, and repeated with the same number.
+/// Content-Length may be folded, compact, in upper or lower case, and repeated with the same number.
 #[test]
 fn content_length_in_every_spelling() {
     for fields in ["l:3\r\n", "CONTENT-LENGTH \t:\r\n\t003\r\n", "l: 3\r\nContent-length: 03\r\n"] {
@@ -212,7 +212,7 @@ fn content_length_in_every_spelling() {
     }
 }
 
-/// A header that arrives byte by byte costs linear time: searched bytes are not searched again.
+/// A header that arrives byte by byte takes linear time: searched bytes are not searched again.
 #[test]
 fn no_byte_is_searched_twice() {
     let first = b"BYE sip:b@x SIP/2.0\r\nl: 0\r\nX: 1234567890".to_vec();

@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn not_in_start_line_body_or_value() {
+    fn call_id_is_not_found_in_start_line_body_or_value() {
         assert_eq!(peek_call_id(b"i: a\r\ns: i: b\r\n\r\ni: c\r\n"), None);
         assert_eq!(peek_call_id(b""), None);
         assert_eq!(peek_call_id(b"X\r\ni: cut"), None);

@@ -6,7 +6,7 @@ use crate::cursor::{Cursor, Malformed, Param};
 use crate::header::name_addr;
 use crate::uri;
 
-/// Seconds that a malformed interval counts for (RFC 3261 §10.2.1.1: SHOULD be one hour).
+/// Seconds that are used for a malformed interval (RFC 3261 §10.2.1.1: SHOULD be one hour).
 pub const MALFORMED_EXPIRES: u32 = 3600;
 
 /// One value of Contact.
@@ -55,7 +55,7 @@ impl<'a> ContactAddress<'a> {
 /// Reads the first value in `span`, and returns it with the start of the next one.
 pub(crate) fn parse(bytes: &[u8], span: Span) -> Result<(ContactValue<'_>, Option<u32>), BadContact> {
     let mut cursor = Cursor::new(bytes, span);
-    // `*` may also begin a display name; alone it is the wildcard.
+    // `*` may also be the start of a display name. Only a `*` alone is the wildcard.
     if span.of(bytes) == b"*" {
         return Ok((ContactValue::Star, None));
     }
@@ -76,7 +76,7 @@ fn address<'a>(cursor: &mut Cursor<'a>) -> Result<ContactAddress<'a>, Malformed>
     while let Some(param) = cursor.param()? {
         let value = param.value.map(|value| value.of(bytes));
         if is_named(bytes, param, "q") {
-            // Of two q values it would be unknown which one holds.
+            // If there are two q values, elements would differ in the value that they use.
             let read = value.and_then(thousandths).filter(|_| q.is_none());
             q = Some(read.ok_or(Malformed)?);
         } else if is_named(bytes, param, "expires") {

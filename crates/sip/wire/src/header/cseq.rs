@@ -9,7 +9,7 @@ use crate::{Method, Span};
 pub struct CSeq {
     /// Less than 2^31 (RFC 3261 §8.1.1.5).
     pub number: u32,
-    /// The method; in a response, that of the request.
+    /// The method; in a response, the method of its request.
     pub method: Method,
     /// Text of the method.
     pub method_name: Span,

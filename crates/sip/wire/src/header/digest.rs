@@ -8,23 +8,23 @@ use crate::chars::{self, VALUE};
 use crate::cursor::Cursor;
 use crate::text::push_unfolded;
 
-/// Longest value that is read, in bytes. Real values have 200 to 500.
+/// Longest value that is read, in bytes. Values in practice have 200 to 500 bytes.
 pub const DIGEST_MAX: usize = 4096;
 
 /// Reason why a value cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadDigest {
-    /// Another scheme, such as Basic.
+    /// The value has another scheme, such as Basic.
     OtherScheme,
-    /// Longer than [`DIGEST_MAX`].
+    /// The value is longer than [`DIGEST_MAX`].
     TooLong,
-    /// Violates the grammar, or lacks a required parameter.
+    /// The value violates the grammar, or lacks a required parameter.
     Malformed,
-    /// Has a parameter twice: two elements could follow different ones (RFC 7616 §3.3, §3.4).
+    /// The value has a parameter twice, so two elements could use different values (RFC 7616 §3.3, §3.4).
     Duplicate,
 }
 
-/// Text of a parameter, stored as between quotes, with its escapes.
+/// Text of a parameter, stored in the form between quotes, with its escapes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AuthText<'a>(Cow<'a, [u8]>);
 
@@ -49,7 +49,7 @@ impl<'a> AuthText<'a> {
         &self.0
     }
 
-    /// The text without escapes: each quoted pair stands for its second byte (RFC 3261 §25.1).
+    /// The text without escapes: each quoted pair is replaced by its second byte (RFC 3261 §25.1).
     pub fn text(&self) -> Cow<'_, [u8]> {
         if !self.0.contains(&b'\\') {
             return Cow::Borrowed(&self.0);
@@ -76,11 +76,11 @@ pub struct Challenge<'a> {
     pub nonce: AuthText<'a>,
     /// Text that the client sends back unchanged.
     pub opaque: Option<AuthText<'a>>,
-    /// Hash; MD5 if none is named (RFC 7616 §3.3).
+    /// Hash algorithm. `None` means MD5 (RFC 7616 §3.3).
     pub algorithm: Option<AuthText<'a>>,
     /// Offered qualities of protection, separated by commas.
     pub qop: Option<AuthText<'a>>,
-    /// Whether the credentials were right and only their nonce is too old.
+    /// Whether the credentials were valid except that their nonce is too old.
     pub stale: bool,
 }
 
@@ -97,7 +97,7 @@ pub struct Credentials<'a> {
     pub uri: AuthText<'a>,
     /// Digest in hexadecimal.
     pub response: AuthText<'a>,
-    /// Hash; MD5 if none is named.
+    /// Hash algorithm. `None` means MD5.
     pub algorithm: Option<AuthText<'a>>,
     /// Client nonce.
     pub cnonce: Option<AuthText<'a>>,
@@ -172,8 +172,8 @@ fn read(value: &[u8]) -> Result<Found<'_>, BadDigest> {
     }
 }
 
-/// The parameter with this name. Most senders quote as the grammar requires; some quote `qop`, `nc` or `algorithm`,
-/// which is read in the same way.
+/// The parameter with this name. Most senders use quotes as the grammar requires. Some put `qop`, `nc` or `algorithm`
+/// in quotes, which is accepted.
 fn text<'a>(found: &Found<'a>, name: &str) -> Option<AuthText<'a>> {
     let place = NAMES.iter().position(|known| *known == name)?;
     found[place].map(|(text, _)| AuthText(Cow::Borrowed(text)))
@@ -212,7 +212,7 @@ impl<'a> Credentials<'a> {
     pub fn parse(value: &'a [u8]) -> Result<Self, BadDigest> {
         let found = read(value)?;
         let needed = |name| text(&found, name).ok_or(BadDigest::Malformed);
-        // RFC 3261 §22.4 (2), RFC 8760 §2.6 (2): the URI MUST be quoted, else its parameters would be read as
+        // RFC 3261 §22.4 (2), RFC 8760 §2.6 (2): the URI MUST be quoted. Otherwise its parameters would be read as
         // parameters of the header field. [22.4-2] [2.6-2]
         let uri_place = NAMES.iter().position(|name| *name == "uri");
         if uri_place.and_then(|place| found[place]).is_some_and(|(_, quoted)| !quoted) {
@@ -279,7 +279,7 @@ impl<'o> Writer<'o> {
         self.out.push(b'"');
     }
 
-    /// Writes a token. A text that is not a token is quoted, so that it cannot become a parameter of its own.
+    /// Writes a token. A text that is not a token is quoted, so that it cannot become a further parameter.
     fn bare(&mut self, name: &str, text: Option<&AuthText<'_>>) {
         let Some(token) = text else { return };
         if token.raw().is_empty() || !token.raw().iter().all(|&b| chars::is(b, chars::TOKEN)) {
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_trusted_is_refused() {
+    fn ambiguous_or_malformed_digests_are_refused() {
         let broken = |from: &str, to: &str| {
             let text = CREDENTIALS.replace(from, to);
             assert_ne!(text, CREDENTIALS);
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_in_quotes_say_the_same() {
+    fn quoted_tokens_are_read_like_tokens() {
         let quoted = CREDENTIALS.replace("qop=auth", "qop=\"auth\"").replace("00000001", "\"00000001\"");
         let plain = Credentials::parse(CREDENTIALS.as_bytes());
         assert_eq!(Credentials::parse(quoted.as_bytes()), plain);

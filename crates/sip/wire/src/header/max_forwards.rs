@@ -3,7 +3,7 @@
 use crate::chars;
 use crate::cursor::Malformed;
 
-/// The number, 0 to 255. A larger number is an error and not treated as absent: if each hop replaced it by a fresh 70,
+/// The number, from 0 to 255. A larger number is an error, and is not treated as absent: if each hop replaced it by 70,
 /// a loop would never end.
 pub(crate) fn parse(value: &[u8]) -> Result<u32, Malformed> {
     chars::number(value, 255).ok_or(Malformed)

@@ -1,4 +1,5 @@
-//! Header fields, one file for each: those that forwarding reads, and those of registrars and of authentication.
+//! Header fields, one file for each: the fields that forwarding reads, and the fields of registrars and of
+//! authentication.
 
 pub(crate) mod call_id;
 pub(crate) mod contact;

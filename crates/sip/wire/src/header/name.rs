@@ -16,7 +16,7 @@ pub(crate) enum Name {
     RecordRoute,
     ProxyRequire,
     RetryAfter,
-    /// Anything else, forwarded unread.
+    /// Any other field, which is forwarded unread.
     Other,
 }
 
@@ -61,8 +61,8 @@ impl Name {
 }
 
 /// Field and length of the name at the start of a line, if the name has its most common spelling and the colon directly
-/// follows. After the first letter a few fixed-length comparisons remain, each a load or two. Other spellings take the
-/// slower way to the same result.
+/// follows. After the first letter, a few comparisons of fixed length remain, which take one or two loads each. Other
+/// spellings are read more slowly, with the same result.
 #[inline]
 pub(crate) fn spelled_as_usual(line: &[u8]) -> Option<(Name, usize)> {
     Some(match line.first()? {
@@ -82,7 +82,7 @@ pub(crate) fn spelled_as_usual(line: &[u8]) -> Option<(Name, usize)> {
     })
 }
 
-/// Compact forms: RFC 3261 §7.3.3, and the later ones that IANA lists.
+/// Compact forms of RFC 3261 §7.3.3, and the later forms in the IANA registry.
 const COMPACT: [(u8, &str); 20] = [
     (b'a', "Accept-Contact"),
     (b'b', "Referred-By"),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_spelling_is_no_other_name() {
+    fn the_fast_path_takes_only_the_usual_spelling() {
         let usual = [
             "Via",
             "To",

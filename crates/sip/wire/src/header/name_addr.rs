@@ -30,7 +30,7 @@ impl<'a> NameAddr<'a> {
     pub fn parse(value: &'a [u8]) -> Option<Self> {
         let value = chars::trim(value);
         let mut cursor = Cursor::new(value, Span::new(0, value.len()));
-        let (parsed, tag) = party(&mut cursor).ok()?;
+        let (parsed, tag) = from_or_to(&mut cursor).ok()?;
         cursor.list_end().ok()?;
         Some(Self {
             display: chars::trim(parsed.display.of(value)),
@@ -40,8 +40,9 @@ impl<'a> NameAddr<'a> {
     }
 }
 
-/// Reads display name, URI and parameters, and returns the tag. The cursor then stands after the last parameter.
-pub(crate) fn party(cursor: &mut Cursor<'_>) -> Result<(Parsed, Option<Span>), Malformed> {
+/// Reads display name, URI and parameters of a From or To value, and returns the tag. The cursor then stands after the
+/// last parameter.
+pub(crate) fn from_or_to(cursor: &mut Cursor<'_>) -> Result<(Parsed, Option<Span>), Malformed> {
     let parsed = address(cursor)?;
     let mut tag = None;
     while let Some(param) = cursor.param()? {
@@ -63,7 +64,7 @@ pub(crate) fn tag(bytes: &[u8], value: Span) -> Result<Option<Span>, Malformed> 
         return Ok(tag);
     }
     let mut cursor = Cursor::new(bytes, value);
-    let (_, tag) = party(&mut cursor)?;
+    let (_, tag) = from_or_to(&mut cursor)?;
     if cursor.is_at_end() { Ok(tag) } else { Err(Malformed) }
 }
 

@@ -7,7 +7,8 @@ use crate::line::{self, Lines};
 use crate::text::push_decimal;
 use crate::{Via, ViaParam};
 
-/// Parameters that a client with overload control appends to its Via (RFC 7339 §4.1 and §4.2); it prefers `rate`.
+/// Parameters that a client with overload control appends to its Via (RFC 7339 §4.1 and §4.2). This client prefers
+/// `rate`.
 pub const OVERLOAD_OFFER: &[u8] = b";oc;oc-algo=\"rate,loss\"";
 
 /// Default validity of feedback, in milliseconds (RFC 7339 §4.3).
@@ -66,7 +67,7 @@ impl OverloadFeedback {
     }
 }
 
-/// Decimals of `oc-seq` at most (RFC 7339 §9).
+/// Most decimals of `oc-seq` (RFC 7339 §9).
 const SEQUENCE_DECIMALS: u32 = 5;
 const SEQUENCE_UNITS: u64 = 10_u64.pow(SEQUENCE_DECIMALS);
 /// Maximum number of digits before the point of `oc-seq`.
@@ -78,10 +79,10 @@ const WHOLE: u64 = 10_u64.pow(SEQUENCE_DIGITS as u32);
 enum Oc {
     #[default]
     Absent,
-    /// Without a value: the client supports overload control.
+    /// The parameter has no value: the client supports overload control.
     Flag,
     Value(u32),
-    /// Repeated, or not a number.
+    /// The parameter is repeated, or its value is not a number.
     Malformed,
 }
 
@@ -119,7 +120,7 @@ impl OverloadParams {
                 Field::Sequence => params.sequence = param.value.and_then(sequence),
             }
         }
-        // With two values, elements would differ in which value they follow.
+        // If there are two values, elements would differ in the value that they use.
         if seen[Field::Oc as usize] > 1 {
             params.oc = Oc::Malformed;
         }
@@ -130,9 +131,9 @@ impl OverloadParams {
         params
     }
 
-    /// Algorithm for the client that sent these parameters: the first of `preferred` that it supports. `None`: it does
-    /// not support overload control, or none of `preferred`. Every client with overload control supports `loss` (RFC
-    /// 7339 §4.2).
+    /// Algorithm for the client that sent these parameters: the first of `preferred` that it supports. `None` if the
+    /// client does not support overload control, or supports none of `preferred`. Every client with overload control
+    /// supports `loss` (RFC 7339 §4.2).
     pub fn common(&self, preferred: &[OverloadAlgorithm]) -> Option<OverloadAlgorithm> {
         if self.oc == Oc::Absent {
             return None;
@@ -145,7 +146,8 @@ impl OverloadParams {
         preferred.iter().copied().find(is_listed)
     }
 
-    /// Feedback of the server; `None` if the response has none, as from a server without overload control.
+    /// Feedback of the server; `None` if the response has no feedback, for example if the server has no overload
+    /// control.
     pub fn feedback(&self) -> Option<OverloadFeedback> {
         let Self { oc, algorithms, validity, sequence } = *self;
         // RFC 7339 §4.2: the server returns one algorithm; `loss` is the default.
@@ -211,7 +213,7 @@ fn listed(value: &[u8]) -> Option<Listed> {
     Some(listed)
 }
 
-/// Reads `1282321615.782`. RFC 7339 §4.4 calls it an unsigned integer, so a number without a point is accepted, too.
+/// Reads `1282321615.782`. RFC 7339 §4.4 calls it an unsigned integer, so a number without a point is also accepted.
 fn sequence(value: &[u8]) -> Option<u64> {
     let mut parts = value.splitn(2, |byte| *byte == b'.');
     let (whole, decimals) = (parts.next()?, parts.next());
@@ -241,8 +243,8 @@ pub enum OverloadEdit {
 }
 
 /// Edits the overload control parameters in the topmost Via of a response, the bytes of `out` from `start` on. `decide`
-/// gets the present parameters and returns the edit. A response without a Via stays unchanged. So does one with a
-/// malformed topmost Via: text after its last readable parameter could join the rest.
+/// gets the present parameters and returns the edit. A response without a Via stays unchanged. A response with a
+/// malformed topmost Via also stays unchanged: after an edit, unreadable text in it could be read as a parameter.
 pub fn edit_overload(out: &mut Vec<u8>, start: usize, decide: impl FnOnce(&OverloadParams) -> OverloadEdit) {
     let bytes = &out[start..];
     let Some(via) = top_via(bytes) else { return };
@@ -271,7 +273,7 @@ pub fn edit_overload(out: &mut Vec<u8>, start: usize, decide: impl FnOnce(&Overl
     out.splice(start + via.value.start as usize..start + via.value.end as usize, text);
 }
 
-/// Reads only the topmost Via of a message. `None`: absent or malformed.
+/// Reads only the topmost Via of a message. `None` if it is absent or malformed.
 fn top_via(bytes: &[u8]) -> Option<Via<'_>> {
     let first = line::physical_end(bytes, 0)?.next;
     let line = Lines::new(bytes, first as u32).named(Name::Via).next()?;
@@ -293,11 +295,15 @@ mod tests {
     const RATE: OverloadAlgorithm = OverloadAlgorithm::Rate;
 
     #[test]
-    fn what_a_client_offers() {
+    fn algorithms_offered_by_a_client_are_read() {
         let common = |text, preferred: &[_]| params(text).common(preferred);
         assert_eq!(common("", &[RATE, LOSS]), None);
-        assert_eq!(common(";oc-algo=\"rate\"", &[RATE, LOSS]), None, "it does not say `oc`");
-        assert_eq!(common(";oc", &[RATE, LOSS]), Some(LOSS), "the default");
+        assert_eq!(
+            common(";oc-algo=\"rate\"", &[RATE, LOSS]),
+            None,
+            "without `oc` the client has no overload control"
+        );
+        assert_eq!(common(";oc", &[RATE, LOSS]), Some(LOSS), "`loss` is the default");
         assert_eq!(common(";oc", &[RATE]), None);
         for text in [
             ";oc;oc-algo=\"loss,rate\"",
@@ -309,16 +315,12 @@ mod tests {
         }
         for text in [";oc;oc-algo=\"loss;rate\"", ";oc;oc-algo=\"\"", ";oc;oc-algo=\"loss\";oc-algo=\"rate\""]
         {
-            assert_eq!(
-                common(text, &[RATE, LOSS]),
-                Some(LOSS),
-                "{text}: a malformed list counts for nothing"
-            );
+            assert_eq!(common(text, &[RATE, LOSS]), Some(LOSS), "{text}: a malformed list is ignored");
         }
     }
 
     #[test]
-    fn what_a_server_says() {
+    fn feedback_of_a_server_is_read() {
         let of = |text| params(text).feedback().map(|f| (f.algorithm, f.value, f.validity, f.sequence));
         assert_eq!(
             of(";oc=20;oc-algo=\"loss\";oc-validity=500;oc-seq=1282321615.782"),
@@ -330,7 +332,11 @@ mod tests {
             of(";oc=150;oc-algo=\"rate\";oc-validity=0;oc-seq=7"),
             Some((RATE, 150, 0, Some(700_000)))
         );
-        assert_eq!(of(";oc;oc-algo=\"loss,rate\";oc-validity=0"), Some((LOSS, 0, 0, None)), "it ends");
+        assert_eq!(
+            of(";oc;oc-algo=\"loss,rate\";oc-validity=0"),
+            Some((LOSS, 0, 0, None)),
+            "a validity of 0 ends the limit"
+        );
         for text in [
             "",
             ";oc;oc-algo=\"rate,loss\"",
@@ -351,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_says_what_it_is_told_to_and_nothing_else_changes() {
+    fn an_edit_of_feedback_changes_nothing_else() {
         let response = |via: &str| {
             format!(
                 "before SIP/2.0 200 OK\r\nVia: SIP/2.0/UDP h;branch=z{via}, SIP/2.0/UDP k;oc=9\r\nX: y\r\n\r\n;oc"
@@ -377,7 +383,7 @@ mod tests {
             edited(&format!("{told};rport=5"), OverloadEdit::Withdraw),
             response(";oc-algo=\"rate\";rport=5")
         );
-        // Without `oc-seq` the rest would read `;oc=0`.
+        // If `oc-seq` were removed, the remaining text would be `;oc=0`.
         let malformed = ";oc;oc-seq=\"\"=0";
         assert_eq!(edited(malformed, OverloadEdit::Withdraw), response(malformed));
         let mut none = b"SIP/2.0 200 OK\r\nX: y\r\n\r\n".to_vec();

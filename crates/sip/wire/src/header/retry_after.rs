@@ -2,7 +2,8 @@
 
 use crate::chars;
 
-/// Seconds of the value; its comment and parameters are not read. `None` if it does not start with a number of 32 bits.
+/// Seconds of the value; its comment and parameters are not read. `None` if the value does not start with a number of
+/// 32 bits.
 pub(crate) fn parse(value: &[u8]) -> Option<u32> {
     let digits = value.iter().position(|b| !b.is_ascii_digit()).unwrap_or(value.len());
     chars::number(&value[..digits], u32::MAX)

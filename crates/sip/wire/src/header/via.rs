@@ -166,7 +166,7 @@ impl<'a> Via<'a> {
         Ok(())
     }
 
-    /// Reads one parameter. A known parameter must not be repeated: elements would differ in which value they follow.
+    /// Reads one parameter. A known parameter must not be repeated: elements would differ in the value that they use.
     fn param(&mut self, bytes: &'a [u8], param: Param) -> Result<(), Malformed> {
         fn once<T>(slot: &mut Option<T>, value: Option<T>) -> Result<(), Malformed> {
             if slot.is_some() || value.is_none() {

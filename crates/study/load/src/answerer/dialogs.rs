@@ -17,8 +17,8 @@ pub(super) struct Dialog {
     serial: u32,
     /// Hash of the Call-ID.
     call_id: u64,
-    /// The transaction that still concerns the dialog: an INVITE without final response or ACK, or the BYE after a
-    /// missing ACK.
+    /// Transaction that the dialog still has: an INVITE that waits for its final response or its ACK, or the BYE that was
+    /// sent because no ACK came.
     pub(super) transaction: Option<u32>,
     pub(super) callee: Uas,
 }
@@ -56,7 +56,7 @@ impl Dialogs {
         (DialogId { key, serial }, format!("{:016x}{key:08x}{serial:08x}", self.agent))
     }
 
-    /// Tag of a request outside dialogs, the same for each retransmission.
+    /// To tag of the response to a request outside dialogs, the same for each retransmission.
     pub(super) fn tag_of(&self, transaction: u64) -> String {
         format!("{:016x}{transaction:016x}", self.agent)
     }
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tag_tells_live_from_ended_from_foreign() {
+    fn a_tag_identifies_live_ended_and_foreign_dialogs() {
         let mut dialogs = Dialogs::new(Rng::from_seed(1));
         let (id, tag) = dialogs.create(77);
         assert_eq!(dialogs.owner(tag.as_bytes(), 77), Owner::Known(id));

@@ -1,6 +1,7 @@
 //! The course of a received request: service, ringing, final responses, end.
 //!
-//! [`Uas`](crate::user_agent::Uas) decides the acts, the transactions retransmit. This file turns acts into messages.
+//! [`Uas`](crate::user_agent::Uas) decides the acts, and the transactions retransmit. This file turns acts into
+//! messages.
 use super::dialogs::DialogId;
 use super::texts::Text;
 use super::transactions::Transaction;
@@ -122,7 +123,8 @@ impl Answerer {
         self.set_alarm(slot);
     }
 
-    /// Ends the transaction of a call that is over. The BYE is dropped; an INVITE whose ACK was lost may be repeated.
+    /// Ends the transaction of a call that is over. A BYE of this side is dropped. The transaction of an INVITE is
+    /// kept, because the INVITE may be repeated if its ACK was lost.
     fn end(&mut self, slot: Option<u32>) {
         let Some(slot) = slot else { return };
         if self.transactions[slot].method == Method::Invite {

@@ -282,8 +282,8 @@ impl Answerer {
     }
 
     /// Stops the retransmission of a final response. The ACK to a 2xx is matched by its dialog and the CSeq number of
-    /// the INVITE, because the ACK to an earlier INVITE may come late (RFC 3261 §13.2.2.4, §13.3.1.4). The ACK to a
-    /// refusal is matched by its transaction (§17.2.1), because its dialog is gone or never existed.
+    /// the INVITE (RFC 3261 §13.2.2.4, §13.3.1.4). The number is needed because the ACK to an earlier INVITE may be
+    /// late. The ACK to a refusal is matched by its transaction (§17.2.1), because its dialog is gone or never existed.
     fn acknowledge(&mut self, now: Instant, ack: &Message<'_>, out: &mut Outbox<AgentEvent>) {
         let owner = ack.to_tag().map(|tag| self.dialogs.owner(tag, call_id_hash(ack)));
         match owner {

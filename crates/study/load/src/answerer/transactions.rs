@@ -11,8 +11,9 @@ use wire::{Host, Message, Method};
 
 /// A received request, kept for as long as it may be repeated.
 ///
-/// The transaction of an INVITE whose 2xx got no ACK becomes the transaction of the BYE that ends the call. The former
-/// is over at the same instant (RFC 6026 §7.1, timer L), and repeated INVITEs are absorbed in both cases.
+/// The transaction of an INVITE whose 2xx got no ACK becomes the transaction of the BYE that ends the call. The
+/// INVITE's transaction is over at that instant (RFC 6026 §7.1, timer L). Repeated INVITEs are absorbed before and
+/// after it.
 #[derive(Debug)]
 pub(super) struct Transaction {
     pub(super) key: u64,

@@ -223,8 +223,8 @@ impl Call {
         known
     }
 
-    /// The BYE is answered or lost. From now on only a 2xx needs a reaction, repeated or from another party. The
-    /// INVITE's transaction has the time limit (RFC 3261 §13.2.2.4, RFC 6026 §7.2, timer M).
+    /// The BYE was answered or timed out. From now on only a 2xx needs a reaction, either a repeated one or one from
+    /// another party. The INVITE's transaction has the time limit (RFC 3261 §13.2.2.4, RFC 6026 §7.2, timer M).
     fn hung_up(&mut self, step: &mut Step<'_>, event: UacEvent) {
         self.tell(step, event, step.now);
         self.wake = NEVER;

@@ -16,7 +16,7 @@ use texts::{Texts, read_branch};
 use token::Token;
 use wire::{Message, Method};
 
-/// Maximum of Server names that are told apart. Calls of further servers are not checked.
+/// Maximum number of Server names that are distinguished. Calls of further servers are not checked.
 const SERVERS_MAX: usize = 1_000;
 
 /// Configuration of a [`Caller`].
@@ -55,7 +55,8 @@ impl CallerConfig {
     }
 }
 
-/// An agent that makes calls: INVITE with an offer, ACK, hold, BYE; or CANCEL when no answer comes in time.
+/// An agent that makes calls: INVITE with an offer, ACK, and BYE after the holding time; or CANCEL when no answer comes
+/// in time.
 ///
 /// - Create: [`new`](Self::new).
 /// - Run: [`handle`](Self::handle) every message and [`deadline`](Self::deadline), until [`finished`](Self::finished).
@@ -63,8 +64,8 @@ impl CallerConfig {
 /// - Read: [`results`](Self::results).
 ///
 /// Works with any UAS of RFC 3261. If responses have a Server header, all responses of one call must have the same
-/// value, as an [`Answerer`](crate::Answerer)'s do; another value counts as a wrong server. A 100 (Trying) may have any
-/// value, because the next hop sends it.
+/// value, like those of an [`Answerer`](crate::Answerer). Another value counts as a wrong server. A 100 (Trying) may
+/// have any value, because the next hop sends it.
 ///
 /// A call that is over keeps half a kilobyte until 64*T1 after its first 2xx: another party may answer until then.
 #[derive(Debug)]
@@ -120,9 +121,9 @@ impl Caller {
         self.arrivals.peek().is_none() && self.results.calls_in_progress == 0
     }
 
-    /// Starts no more calls and ends the calls in progress: answered calls by BYE, ringing calls by CANCEL, others as
-    /// soon as a response allows BYE or CANCEL (RFC 3261 §9.1). The requests leave at the next
-    /// [`Tick`](AgentInput::Tick)s, which are due at once.
+    /// Starts no more calls and ends the calls in progress: answered calls by BYE, ringing calls by CANCEL. Calls
+    /// without a response end as soon as a response allows BYE or CANCEL (RFC 3261 §9.1). The requests leave at the
+    /// next [`Tick`](AgentInput::Tick)s, which are due at once.
     pub fn stop(&mut self, now: Instant) {
         self.arrivals.end();
         let slots: Vec<_> = self.calls.iter().map(|(slot, _)| slot).collect();

@@ -33,7 +33,7 @@ pub enum UacEvent {
 pub enum UacAct {
     /// Acknowledge the 2xx that just came (RFC 3261 §13.2.2.4: each 2xx).
     Ack,
-    /// Send BYE: in the dialog of the 2xx that just came, if there is one, otherwise in the call's dialog.
+    /// Send BYE. If a 2xx just came, the BYE belongs to the dialog of that 2xx, otherwise to the call's dialog.
     Bye,
     /// Send CANCEL.
     Cancel,

@@ -9,7 +9,7 @@ use core::time::Duration;
 pub enum UasEvent {
     /// The INVITE is served and ringing starts. Before this event the callee is [`Uas::CALLED`].
     Invited,
-    /// Another INVITE in the dialog. From now on, responses to "the INVITE" answer this one.
+    /// Another INVITE in the dialog. If it is accepted, [`UasAct::Respond`] answers this one from now on.
     Reinvited,
     /// The requested alarm is due.
     Alarm,
@@ -19,7 +19,7 @@ pub enum UasEvent {
     Cancel,
     /// The caller's BYE.
     Bye,
-    /// The transaction of the refused INVITE ended without an ACK, or the callee's BYE was answered or lost.
+    /// The INVITE was refused and its transaction ended without an ACK; or the callee's BYE was answered, or timed out.
     Done,
 }
 
@@ -62,7 +62,7 @@ enum Stage {
     Called,
     /// 180 sent.
     Ringing,
-    /// 2xx sent, `again` times repeated; given up at `until`.
+    /// 2xx sent and repeated at intervals doubled `again` times; given up at `until`.
     Answered { again: u8, until: Instant },
     /// Acknowledged.
     Talking,
@@ -136,13 +136,13 @@ impl Uas {
         }
     }
 
-    /// Ends the call by a request that withdraws the INVITE.
+    /// Ends a call that is not answered yet, on a CANCEL or BYE of the caller.
     fn terminated(&mut self) -> UasActs {
         self.0 = Stage::Over;
         UasActs::from_iter([UasAct::RespondToThis(200), UasAct::Respond(487), UasAct::Ended])
     }
 
-    /// §14.2.
+    /// Handles a re-INVITE (RFC 3261 §14.2).
     fn reinvited(&mut self, now: Instant, plan: &UasPlan) -> UasActs {
         match self.0 {
             // A caller that sends a re-INVITE has received the 2xx, even if the ACK is missing.
@@ -154,7 +154,7 @@ impl Uas {
         }
     }
 
-    /// Returns the act that accompanies the 2xx.
+    /// Begins to wait for the ACK; returns the act that accompanies the 2xx.
     fn answer(&mut self, now: Instant, plan: &UasPlan) -> UasAct {
         self.0 = Stage::Answered { again: 0, until: now + plan.t1 * 64 };
         UasAct::Alarm(now + plan.t1)

@@ -142,7 +142,7 @@ fn the_other_side_may_hang_up() {
 }
 
 #[test]
-fn a_stopped_caller_ends_what_it_has_begun() {
+fn a_stopped_caller_ends_its_calls() {
     // Half of the calls are answered when the caller stops, the others ring.
     let ring = RandomTime::Fixed(Duration::from_secs(2));
     let holding = RandomTime::Fixed(Duration::from_mins(10));
@@ -161,5 +161,8 @@ fn a_stopped_caller_ends_what_it_has_begun() {
     assert!(results.calls_completed >= before.calls_answered && results.calls_abandoned > 50);
     assert_eq!(net.answerers[0].results().calls_in_progress, 0, "the other side knows");
     let last = net.trace.last().map(|(at, ..)| *at - now);
-    assert!(last.is_some_and(|last| last < Duration::from_secs(40)), "it waits for nobody: {last:?}");
+    assert!(
+        last.is_some_and(|last| last < Duration::from_secs(40)),
+        "it waits no longer than that: {last:?}"
+    );
 }

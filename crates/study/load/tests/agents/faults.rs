@@ -57,7 +57,7 @@ fn silence_times_out_after_64_t1_with_seven_copies() {
 }
 
 #[test]
-fn a_cancelled_call_that_nobody_answers_has_timed_out() {
+fn a_cancelled_call_without_an_answer_times_out() {
     let config = CallerConfig { answer_wait: Duration::from_secs(3), ..caller_config(10.0, 1) };
     let ring = RandomTime::Fixed(Duration::from_mins(5));
     let mut net = Net::new(config, vec![AnswererConfig { ring, ..answerer_config(0) }], 3);
@@ -153,7 +153,7 @@ fn a_full_queue_drops_and_the_caller_tries_again() {
 }
 
 #[test]
-fn garbage_harms_nobody() {
+fn garbage_has_no_effect_on_calls() {
     let mut net = Net::new(caller_config(10.0, 1), vec![answerer_config(0)], 9);
     net.run_until(1.0);
     let (caller, answerer) = (address(20_000), address(20_001));

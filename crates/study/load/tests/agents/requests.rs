@@ -66,7 +66,8 @@ fn every_method_gets_200_and_a_repetition_the_same_again() {
         let first = bench.ask(&request(method, "b1", "<sip:b@h>", ""));
         let [(target, text)] = &first[..] else { panic!("{method}: {first:?}") };
         assert_eq!((start(text), *target), ("SIP/2.0 200 OK", address(5060)), "{method}");
-        // RFC 3261 §8.2.6.2: all Vias in order, the topmost one marked; tags.
+        // RFC 3261 §8.2.6.2: all Vias in order, the topmost one with `received`; the From tag as it came, and a new To
+        // tag.
         let vias = "Via: SIP/2.0/UDP p.example;branch=z9hG4bKb1;received=127.0.0.1, SIP/2.0/UDP 192.0.2.7\r\n\
              Via: SIP/2.0/UDP c\r\nFrom: <sip:a@h>;tag=1\r\nTo: <sip:b@h>;tag=";
         assert!(text.contains(vias) && text.contains("\r\nServer: answerer-0\r\n"), "{text}");
@@ -119,7 +120,8 @@ fn an_invite_gets_its_record_route_back_and_its_last_response_again() {
     assert_eq!(bench.ask(&request("ACK", "b9", to(ringing), "")), []);
     bench.now += Duration::from_secs(1);
     assert_eq!(bench.ask(&invite), []);
-    // Within the call, re-INVITE, UPDATE and INFO are answered at once. BYE ends the call, and the dialog stays known.
+    // Within the call, re-INVITE, UPDATE and INFO are answered at once. BYE ends the call; a later request gets 481 and
+    // counts as late.
     let start_of = |responses: Vec<(SocketAddr, String)>| {
         responses.iter().map(|(_, text)| start(text).to_owned()).collect::<Vec<_>>()
     };
@@ -139,7 +141,7 @@ fn an_invite_gets_its_record_route_back_and_its_last_response_again() {
 }
 
 #[test]
-fn another_invite_in_a_call_waits_for_the_first_and_is_answered_until_its_own_ack() {
+fn another_invite_is_refused_until_the_first_is_answered_and_then_needs_its_own_ack() {
     let ring = RandomTime::Fixed(Duration::from_secs(2));
     let mut bench = Bench::new(AnswererConfig { ring, ..answerer_config(0) });
     let ringing = bench.ask(&request("INVITE", "b1", "<sip:b@h>", ""));
@@ -151,8 +153,13 @@ fn another_invite_in_a_call_waits_for_the_first_and_is_answered_until_its_own_ac
     assert!(after.parse::<u8>().unwrap() <= 10);
     assert_eq!(bench.ask(&request("ACK", "b2", dialog, "")), []);
     bench.now += Duration::from_secs(2);
-    assert_eq!(start(&bench.ask("")[0].1), "SIP/2.0 200 OK", "the first one's, and no more 500");
-    // The ACK to the first is late: the second 2xx takes its place, and the late ACK does not acknowledge it.
+    assert_eq!(
+        start(&bench.ask("")[0].1),
+        "SIP/2.0 200 OK",
+        "the 200 to the first INVITE; the 500 is not repeated"
+    );
+    // The ACK to the first 2xx is late. After the second 2xx only that one is repeated, and only an ACK with its CSeq
+    // number acknowledges it.
     let second = bench.ask(&numbered(8, "INVITE", "b3", dialog));
     assert_eq!(start(&second[0].1), "SIP/2.0 200 OK");
     assert_eq!(bench.ask(&request("ACK", "b4", dialog, "")), []);
@@ -205,7 +212,11 @@ fn without_an_ack_the_bye_follows_the_route_set_until_it_is_answered() {
     bench.ask(&answer("200 OK"));
     let results = bench.answerer.results();
     assert_eq!((results.calls_in_progress, results.calls_completed), (0, 0));
-    assert_eq!(results.stray_datagrams, 72 + 1, "what only moved the clock, and the repeated answer");
+    assert_eq!(
+        results.stray_datagrams,
+        72 + 1,
+        "the empty datagrams that only let the timers run, and the repeated answer"
+    );
     assert_eq!(bench.answerer.deadline().map(|_| bench.ask("").len()), Some(0), "nothing is left to be sent");
     bench.now += Duration::from_mins(2);
     assert_eq!(bench.ask(""), []);

@@ -6,7 +6,7 @@ use super::tlwl::{POLICIES, SERVER_CAPACITY, costs, groups};
 use super::topology::at;
 use super::{FigureOptions, FigureRun, series};
 use crate::report::{Axis, Figure, Plot, PlotSeries, Statement};
-use config::scenario::{HostFault, HostRole, Scenario, Stream, What};
+use config::scenario::{FaultKind, HostFault, HostRole, Scenario, Stream};
 use core::time::Duration;
 use load::RandomTime;
 use sim::model::{RunResults, run};
@@ -58,8 +58,8 @@ impl Case {
             settings.outlier = self.outlier;
         }
         let since = Duration::from_secs(BEFORE);
-        let what = What::Failing(self.share);
-        let fault = |host| HostFault { group: 1, host, at: since, what };
+        let kind = FaultKind::Failing(self.share);
+        let fault = |host| HostFault { group: 1, host, at: since, kind };
         let faults = match self.who {
             Who::One => vec![fault(SERVERS - 1)],
             Who::All => (0..SERVERS).map(fault).collect(),
@@ -156,24 +156,23 @@ impl Runs {
         let part = |outlier| refused(self.of(ONE, Who::One, 0.6, outlier));
         let alike = |share, outlier| refused(self.of(ONE, Who::All, share, outlier));
         claims! {
-            source, "Without detection the policies of least work send the server that fails far more than its \
-             share.",
+            source, "Without detection, least-work policies send the failing server far more than its share.",
                 ["{} of all calls are refused; an even split is {even:.0} %.", self.listed(&LEAST, false)],
                 LEAST.iter().all(|policy| self.lost(policy, false) > 2.0 * even);
-            source, "With it every policy loses a few calls at first, and then a few after each ejection.",
-                ["{} within {after} s. The check asks for less than 2 % of each.", self.listed(&POLICIES, true)],
+            source, "With detection every policy loses a few calls at first and after each ejection.",
+                ["{} within {after} s. The check requires less than 2 % of each.", self.listed(&POLICIES, true)],
                 POLICIES.iter().all(|policy| self.lost(policy, true) < 2.0);
-            source, "It acts within seconds.",
-                ["Of the calls of the first {FIRST} s {:.0} a second are answered with it and {:.0} without, of \
-                 {LOAD:.0}. The check asks for 95 %.", course(true), course(false)],
+            source, "Detection acts within seconds.",
+                ["In the first {FIRST} s {:.0} calls/s are answered with detection and {:.0} without, of {LOAD:.0}. \
+                 The check requires 95 %.", course(true), course(false)],
                 course(true) > 0.95 * LOAD && course(false) < 0.95 * LOAD;
-            source, "A server that fails more than half of its calls is found by its share.",
-                ["One that fails 60 %: {:.2} % of all calls are refused with it, {:.2} % without.", part(true),
+            source, "A server that fails more than half of its calls is detected by its share of failures.",
+                ["A server fails 60 %: {:.2} % of all calls are refused with detection, {:.2} % without.", part(true),
                  part(false)],
                 part(true) < part(false) / 3.0;
-            source, "What every server fails is no sign: nobody is ejected, and what the servers answer stays \
-             answered.",
-                ["All fail 40 %: {:.2} % are refused with it, {:.2} % without. All fail all: {:.0} and {:.0} %.",
+            source, "Failures of all servers alike eject no server.",
+                ["All fail 40 %: {:.2} % are refused with detection, {:.2} % without. All fail 100 %: {:.0} and {:.0} \
+                 %.",
                  alike(0.4, true), alike(0.4, false), alike(1.0, true), alike(1.0, false)],
                 (alike(0.4, true) - alike(0.4, false)).abs() < 2.0 && alike(1.0, true) > 99.9;
         }

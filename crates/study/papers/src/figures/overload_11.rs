@@ -165,14 +165,13 @@ fn goodput_claims(curves: &[Curve]) -> Vec<Statement> {
     let deviation = deviation(occupancy, &[340.0, 400.0, 600.0, 1000.0]);
     let source = "section VI-C";
     claims! {
-        source, "Case 1: the goodput increases up to the capacity, then rapidly drops to zero with a collapse at \
-         around 300 calls/s.",
+        source, "Case 1: the goodput increases up to the capacity, then collapses to zero at about 300 calls/s.",
             ["{} calls/s.", none.goodputs(&[200.0, 260.0, 280.0, 300.0, 340.0, 400.0, 600.0])],
             none.peak().0 > 0.85 * CARRIED
                 && none.goodput(300.0) < 0.5 * none.peak().0
                 && none.goodput(340.0) < 0.1 * CARRIED
                 && none.goodput(600.0) < 0.01 * CARRIED;
-        source, "Case 2: at first the goodput reaches close to the capacity, then drops rather suddenly.",
+        source, "Case 2: the goodput comes close to the capacity, then drops suddenly.",
             ["At most {:.0}, at {:.0} offered; {} calls/s.", bang_peak.0, bang_peak.1, bang.goodputs(&ABOVE)],
             bang_peak.0 > 0.85 * CARRIED && bang.goodput(340.0) < 0.6 * bang_peak.0;
         source, "Case 3: retrying at an alternate server decreases the goodput during overload.",
@@ -180,10 +179,10 @@ fn goodput_claims(curves: &[Curve]) -> Vec<Statement> {
              bang.goodputs(&ABOVE), mean(retry), mean(bang)],
             mean(retry) < mean(bang);
         source, "Case 4: the goodput degrades approximately linearly as the load increases.",
-            ["{} calls/s; off the straight line through 340, 400, 600 and 1000 by at most {deviation:.0}.",
+            ["{} calls/s; at most {deviation:.0} from a straight line between 340 and 1000.",
              occupancy.goodputs(&[340.0, 400.0, 600.0, 1000.0, FAR])],
             deviation < 0.1 * occupancy_peak.0 && occupancy.goodput(1000.0) < occupancy.goodput(340.0);
-        source, "Case 4 does not fully reach the capacity, since it reduces requests from a utilisation of 0.9 on.",
+        source, "Case 4 does not fully reach the capacity, because it reduces requests above a utilisation of 0.9.",
             ["At most {:.0} calls/s; case 1 reaches {:.0}.", occupancy_peak.0, none.peak().0],
             occupancy_peak.0 < none.peak().0 && occupancy_peak.0 > 0.8 * none.peak().0;
     }
@@ -228,10 +227,8 @@ fn deviation(curve: &Curve, loads: &[f64]) -> f64 {
 /// Relative difference of goodputs that is not a qualitative difference.
 const ALIKE: f64 = 0.2;
 /// Cause: a stateless rejection is no better here.
-const ONE_PRICE: &str = "Both kinds of rejection have the paper's one price here, and at one price there is nothing to \
-                         gain: what a transaction saves by absorbing what is sent again it pays for timers. The paper \
-                         does not say what a stateful rejection takes; at the price of any message it costs far more \
-                         than a margin.";
+const ONE_PRICE: &str = "Both rejections have the one cost that the paper gives. At this cost a transaction saves by \
+ absorbing retransmissions as much as its timers take. At the cost of any message the difference is large.";
 
 fn text_claims(cases: &[Curve], beside: &[Curve]) -> Vec<Statement> {
     let [none, _, _, best] = cases else { unreachable!("there are four cases") };
@@ -248,11 +245,11 @@ fn text_claims(cases: &[Curve], beside: &[Curve]) -> Vec<Statement> {
         .fold(ClaimVerdict::Holds, ClaimVerdict::and);
     claims! {
         "section VI-A", "Stateful and stateless rejection show no qualitative difference.",
-            ["Stateless: {}. Stateful: {}. Stateless, where a repeated INVITE is looked up and so never refused \
-             beside its 200: {}.", best.goodputs(&TEXT), stateful.goodputs(&TEXT), looked_up.goodputs(&TEXT)],
+            ["Stateless: {}. Stateful: {}. Stateless with look-up of repeated INVITEs: {}.", best.goodputs(&TEXT),
+             stateful.goodputs(&TEXT), looked_up.goodputs(&TEXT)],
             near(stateful, best) && near(looked_up, best);
         "section VI-A", "Stateless rejection is marginally better than stateful.",
-            ["Stateless: {}. Stateful: {}. Stateful at the price of any message, 1 ms: {}.", best.goodputs(&TEXT),
+            ["Stateless: {}. Stateful: {}. Stateful at 1 ms, the cost of any message: {}.", best.goodputs(&TEXT),
              stateful.goodputs(&TEXT), dear.goodputs(&TEXT)],
             gain, differs_by(ONE_PRICE);
         "section VI-A", "Early and stateless rejection together perform best.",
@@ -290,10 +287,9 @@ pub(in crate::figures) fn delay(work: &FigureRun<'_>) -> Figure {
 }
 
 /// Cause: the delay of bang-bang control continues to grow.
-const NOT_LEVEL: &str = "The buffer bounds how many messages wait, not how long they do: timers and rejections go first, \
-                         and the more calls there are to reject, the longer all others wait. What finds the buffer full \
-                         comes again after 0.5, 1, 2 and 4 s. Close to a \
-                         caller's patience of 10 s it grows no further.";
+const NOT_LEVEL: &str = "The buffer bounds the number of waiting messages, not their delay. Timers and rejections go \
+ first, and dropped messages return after 0.5, 1, 2 and 4 s. The delay levels off near the caller's patience of 10 \
+ s.";
 
 fn delay_claims(curves: &[Curve]) -> Vec<Statement> {
     let [none, bang, retry, occupancy] = curves else { unreachable!("there are four cases") };
@@ -301,7 +297,7 @@ fn delay_claims(curves: &[Curve]) -> Vec<Statement> {
     let low = [200.0, 280.0, 340.0, 400.0];
     let source = "section VI-C";
     claims! {
-        source, "Case 1 has a delay up to about 300 calls/s only, as no calls get through beyond.",
+        source, "Case 1 has a delay only up to about 300 calls/s, because no calls succeed beyond.",
             ["Delay {} ms; goodput {} calls/s.", none.delays(&[200.0, 260.0, 280.0, 300.0]),
              none.goodputs(&[340.0, 400.0, 600.0])],
             [400.0, 600.0, 1000.0].iter().all(|&load| none.goodput(load) < 10.0);
@@ -314,7 +310,7 @@ fn delay_claims(curves: &[Curve]) -> Vec<Statement> {
         source, "Case 3: retrying at an alternate server increases the delay during overload.",
             ["Case 3: {} ms. Case 2: {} ms.", retry.delays(&over), bang.delays(&over)],
             over.iter().all(|&load| retry.delay(load) > bang.delay(load));
-        source, "Case 4 keeps a low delay as long as the load stays below the rejection rate.",
+        source, "Case 4 keeps a low delay while the load is below the rejection rate.",
             ["{} ms.", occupancy.delays(&low)],
             low.iter().all(|&load| occupancy.delay(load) < 200.0);
         => far_claim(occupancy);
@@ -322,15 +318,15 @@ fn delay_claims(curves: &[Curve]) -> Vec<Statement> {
 }
 
 /// Cause: few calls succeed when rejections occupy the servers.
-const LEAST_F: &str = "Where a load rises slowly the algorithm has come down to its least f before rejections and the ACKs to them take \
-                       up a server, from about 3000 calls/s on; by then hardly a call is left whose delay could be measured. With a \
-                       load that begins at once, and finds f at 1, messages are dropped from 1000 calls/s on.";
+const LEAST_F: &str = "If the load rises slowly, f reaches its minimum before rejections and their ACKs fill a server \
+ at about 3000 calls/s. Then hardly a call is left. If the load starts at once, with f at 1, messages are dropped \
+ from 1000 calls/s on.";
 
 /// Claim about case 4 when rejections occupy the servers.
 fn far_claim(occupancy: &Curve) -> Statement {
     let source = "section VI-C";
-    let statement = "Case 4: beyond the rejection capacity the delay starts to increase significantly, as requests are \
-                     dropped.";
+    let statement = "Case 4: beyond the rejection capacity requests are dropped and the delay increases \
+     significantly.";
     let measured = format!(
         "Delay {} ms; goodput {} calls/s.",
         occupancy.delays(&[400.0, 600.0, 1000.0, FAR]),

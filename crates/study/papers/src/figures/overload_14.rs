@@ -93,8 +93,8 @@ fn claims(long: &[Curve], short: &[Curve]) -> Vec<Statement> {
                 .map(|load| end.is_above(load, 0.9 * end_peak.0))
                 .into_iter()
                 .fold(ClaimVerdict::Holds, ClaimVerdict::and);
-        "section VII-B", "End-to-end has no advantage over hop-by-hop where the overloaded server is one hop from \
-         the ingress, as in topology 3.",
+        "section VII-B", "End-to-end has no advantage where the overloaded server is one hop from the ingress, as in \
+         topology 3.",
             ["Hop-by-hop: {}. End-to-end: {} calls/s.", hop_short.goodputs(&SHORT), end_short.goodputs(&SHORT)],
             // Neither better nor worse: end-to-end feedback has no more information than the same value.
             SHORT.iter().all(|&load| (end_short.goodput(load) / hop_short.goodput(load) - 1.0).abs() < ALIKE);

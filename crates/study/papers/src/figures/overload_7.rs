@@ -93,19 +93,17 @@ fn list(phases: &[Phases], value: impl Fn(&Phases) -> f64) -> String {
 fn goodput_claims(runs: &[Phases], phase: u64) -> Vec<Statement> {
     let all = |test: &dyn Fn(&Phases) -> bool| runs.iter().all(test);
     claims! {
-        "section V-A", "After a delay due to the holding time the goodput tracks the offered load of about 150 \
+        "section V-A", "After a delay by the holding time the goodput follows the offered load of about 150 \
          calls/s.",
             ["Goodput {} calls/s.", list(runs, |run| run.goodput[0])],
             all(&|run| (run.goodput[0] - 150.0).abs() < 7.5);
-        "section V-A", "As the offered load exceeds the capacity of about 160 calls/s (at 1000 s there) the system \
-         collapses, and the goodput drops significantly.",
+        "section V-A", "Above the capacity of about 160 calls/s (at 1000 s in the paper) the goodput collapses.",
             ["From {phase} s on, with 200 calls/s: {} calls/s.", list(runs, |run| run.goodput[1])],
             all(&|run| run.goodput[1] < 40.0);
-        "section V-A", "When the load is back at 150 calls/s (at 2000 s there) the collapse persists and the goodput \
-         remains low.",
+        "section V-A", "Back at 150 calls/s (at 2000 s in the paper) the goodput remains low.",
             ["From {} s on: {} calls/s.", 2 * phase, list(runs, |run| run.goodput[2])],
             all(&|run| run.goodput[2] < 40.0);
-        "section V-A", "Only after the load is reduced sufficiently (at 3000 s there) the server recovers.",
+        "section V-A", "The server recovers only after a sufficient reduction of the load (at 3000 s in the paper).",
             ["From {} s on, with 50 calls/s: {} calls/s.", 3 * phase, list(runs, |run| run.goodput[3])],
             all(&|run| (run.goodput[3] - 50.0).abs() < 5.0);
     }
@@ -114,23 +112,23 @@ fn goodput_claims(runs: &[Phases], phase: u64) -> Vec<Statement> {
 fn load_claims(runs: &[Phases]) -> Vec<Statement> {
     let all = |test: &dyn Fn(&Phases) -> bool| runs.iter().all(test);
     claims! {
-        "section V-A", "The server starts to drop messages, which are sent again by their senders.",
-            ["Messages dropped a second: {} before the overload, {} in it.", list(runs, |run| run.dropped[0]),
+        "section V-A", "The server drops messages, and their senders retransmit them.",
+            ["Dropped messages/s: {} before the overload, {} during it.", list(runs, |run| run.dropped[0]),
              list(runs, |run| run.dropped[1])],
             all(&|run| run.dropped[0] == 0.0 && run.dropped[1] > 50.0), about(1);
-        "section V-A", "Although fewer new calls arrive, retransmissions by timers remain high.",
-            ["Timers A, E and G fire {} times a second before the overload, {} in it, and {} with the load back at \
-             150 calls/s.", list(runs, |run| run.resends[0]), list(runs, |run| run.resends[1]),
+        "section V-A", "Although fewer new calls arrive, the retransmissions remain high.",
+            ["Timers A, E and G fire {} times/s before the overload, {} during it, {} back at 150 calls/s.",
+             list(runs, |run| run.resends[0]), list(runs, |run| run.resends[1]),
              list(runs, |run| run.resends[2])],
             all(&|run| run.resends[2] > 0.5 * run.resends[1] && run.resends[2] > 10.0 * run.resends[0]), about(1);
         "section V-A", "Timers B and F fire at a much lower rate than A and E.",
-            ["B, F and H: {} a second in the overload.", list(runs, |run| run.give_ups[1])],
+            ["B, F and H: {} times/s during the overload.", list(runs, |run| run.give_ups[1])],
             all(&|run| run.give_ups[1] < 0.25 * run.resends[1]), about(1);
-        "section V-A", "The utilisation remains close to 1 even after the reduction of the load to 150 calls/s.",
+        "section V-A", "The utilisation remains close to 1 back at 150 calls/s.",
             ["Utilisation {}.", list(runs, |run| run.utilisation[2])],
             all(&|run| run.utilisation[2] > 0.95), about(2);
-        "section V-A", "After 3000 s the retransmissions are cleared.",
-            ["Timers A, E and G fire {} times a second, and the utilisation is {}.", list(runs, |run| run.resends[3]),
+        "section V-A", "After 3000 s the retransmissions end.",
+            ["Timers A, E and G fire {} times/s; utilisation {}.", list(runs, |run| run.resends[3]),
              list(runs, |run| run.utilisation[3])],
             all(&|run| run.resends[3] < 1.0 && run.utilisation[3] < 0.5), about(2);
     }

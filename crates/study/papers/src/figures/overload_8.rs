@@ -119,14 +119,13 @@ fn goodput_claims(runs: &[RunResults], phase: u64) -> Vec<Statement> {
     let whole = |run: &RunResults| is_whole(run, 0, FIRST[0]) && is_whole(run, 1, SECOND);
     let source = "section V-B";
     claims! {
-        source, "At first calls are successfully set up: both core servers have ample capacity.",
+        source, "At first calls succeed, because both core servers have ample capacity.",
             ["{}", both(0)],
             runs.iter().all(whole);
-        source, "When the first load exceeds the capacity of core server 1, the goodput of the other path is \
-         impacted.",
+        source, "Overload of core server 1 also reduces the goodput of the other path.",
             ["{}", both(1)],
             low(1);
-        source, "Even after the first load is reduced, the servers remain in congestion collapse.",
+        source, "The collapse persists after the first load is reduced.",
             ["{}", both(2)],
             low(2);
     }
@@ -142,16 +141,16 @@ fn server_claims(runs: &[RunResults], phase: u64) -> Vec<Statement> {
     let resends = |run: &RunResults, line| resending(&run.hosts[hosts(line)], 10.0);
     let source = "section V-B";
     claims! {
-        source, "The edge servers start to retransmit many of their messages; core server 2 retransmits later.",
-            ["More than 10 messages a second sent again by an edge server from {} s on, by core server 2 from {} s \
-             on.", list(runs, 0, |run| resends(run, 0)), list(runs, 0, |run| resends(run, 2))],
+        source, "The edge servers retransmit first, core server 2 later.",
+            ["More than 10 retransmissions/s: an edge server from {} s on, core server 2 from {} s on.",
+             list(runs, 0, |run| resends(run, 0)), list(runs, 0, |run| resends(run, 2))],
             all(&|run| resends(run, 0) < resends(run, 2) && resends(run, 2).is_finite()), about(1);
-        source, "Core server 1 already operates at a high utilisation while the others are moderately loaded.",
-            ["Before the step: core server 1 {}, edge servers {}, core server 2 {}.",
+        source, "Before the overload core server 1 has a high utilisation, the others a moderate one.",
+            ["Core server 1 {}, edge servers {}, core server 2 {}.",
              list(runs, 2, |run| busy(run, 1)), list(runs, 2, |run| busy(run, 0)), list(runs, 2, |run| busy(run, 2))],
             all(&|run| busy(run, 1) > 0.75 && busy(run, 0) < 0.7 && busy(run, 2) < 0.7), about(2);
-        source, "Core server 1 is overloaded first, then the edge servers collapse, and eventually core server 2.",
-            ["Above {FULL} of their time for three bins from: core server 1 {} s, edge servers {} s, core server 2 \
+        source, "Core server 1 is overloaded first, then the edge servers, finally core server 2.",
+            ["Utilisation above {FULL} for three bins from: core server 1 {} s, edge servers {} s, core server 2 \
              {} s.", list(runs, 0, |run| full(run, 1)), list(runs, 0, |run| full(run, 0)),
              list(runs, 0, |run| full(run, 2))],
             all(&|run| { full(run, 1) < full(run, 0) && full(run, 0) < full(run, 2) && full(run, 2).is_finite() }),

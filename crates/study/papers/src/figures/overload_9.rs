@@ -171,18 +171,17 @@ fn goodput_claims(ten: &RunResults, short: &RunResults, times: Times) -> Vec<Sta
     let [during, shortest] = [ten, short].map(|run| series::goodput(&run.streams, from, to));
     let (low, high) = ends(&seconds(short, 1, times));
     claims! {
-        "section V-C", "This technique results in congestion collapse during overload: the goodput drops \
-         significantly.",
+        "section V-C", "With Retry-After the goodput collapses during overload.",
             ["{before:.0} calls/s with 200 offered, {during:.0} with 320."],
             during < 0.5 * before;
-        "section V-C", "The effects are the same with the shortest Retry-After, 1 s: congestion collapse.",
+        "section V-C", "The goodput also collapses with the shortest Retry-After, 1 s.",
             ["{shortest:.0} calls/s with 320 offered."],
             shortest < 0.5 * before;
-        "section V-C", "The effects are the same with the shortest Retry-After, 1 s: core server 2 oscillates.",
-            ["Its utilisation goes between {low:.2} and {high:.2}."],
+        "section V-C", "Core server 2 also oscillates with the shortest Retry-After, 1 s.",
+            ["Utilisation between {low:.2} and {high:.2}."],
             high - low > 0.5,
-            differs_by("A full buffer of 1000 messages is a second's work, as long as the pause: the server is never \
-             idle, so that it has no ups and downs that a utilisation could show.");
+            differs_by("A full buffer of 1000 messages takes a second, as long as the pause. So the server is never \
+             idle.");
     }
 }
 
@@ -192,11 +191,11 @@ fn core_claims(ten: &RunResults, times: Times) -> Vec<Statement> {
     let (low, high) = ends(&second);
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
     let [longs, shorts] = [&first, &second].map(|seconds| stretches(seconds));
-    let overloaded = "Core server 1, which is slower, is experiencing a severe overload and is unable to recover from \
-                      it during the Retry-After timeout periods.";
+    let overloaded =
+        "The slower core server 1 has a severe overload and does not recover during Retry-After.";
     let measured = format!(
-        "It is busy {:.0} % of the time, core server 2 {:.0} %; without a break for {:.1} s in the mean and {:.0} s at \
-         most, core server 2 for {:.1} and {:.0} s.",
+        "Busy {:.0} % of the time, core server 2 {:.0} %; without a break for {:.1} s on average and {:.0} s at most, \
+         core server 2 for {:.1} and {:.0} s.",
         100.0 * mean(&first),
         100.0 * mean(&second),
         mean(&longs),
@@ -206,8 +205,8 @@ fn core_claims(ten: &RunResults, times: Times) -> Vec<Statement> {
     );
     claims! {
         "section V-C", "Core server 2 oscillates at a period of about 10 s.",
-            ["Its utilisation goes between {low:.2} and {high:.2}, and is like itself again {lag} s later \
-             (autocorrelation {likeness:.2})."],
+            ["Utilisation between {low:.2} and {high:.2}, with a period of {lag} s (autocorrelation \
+             {likeness:.2})."],
             (9..=11).contains(&lag) && likeness > 0.5 && high - low > 0.5, differs_by(LONGER), about(1);
         "section V-C", overloaded,
             ["{}", measured],
@@ -216,13 +215,12 @@ fn core_claims(ten: &RunResults, times: Times) -> Vec<Statement> {
 }
 
 /// Cause: the period is longer.
-const LONGER: &str = "A period is the pause of 10 s and the time that it takes to fill the buffer up to the high watermark and \
-                      to work it off again, of which the paper says nothing.";
+const LONGER: &str = "A period is the pause of 10 s, and the time to fill and empty the buffer, which the paper does \
+ not mention.";
 /// Cause: core server 1 recovers here.
-const WHY: &str = "The backlog of one burst, a full buffer and what is sent again meanwhile, is worked off here before \
-                   the pause is over. The paper's machines are those of RFC 3261 alone, where a repeated INVITE that \
-                   comes after the 200 finds no transaction, begins another one and travels on; the machines here \
-                   follow RFC 6026 and absorb it, which saves core server 1 that work.";
+const WHY: &str = "The backlog of a burst is processed before the pause ends. The simulated servers follow RFC 6026 \
+ and absorb an INVITE that is repeated after the 200. Under RFC 3261 alone it starts a new transaction, which core \
+ server 1 must process.";
 
 #[cfg(test)]
 mod tests {

@@ -145,8 +145,8 @@ impl Measured {
             .fold(0.0, f64::max);
         let all = self.cases.len();
         let measured = format!(
-            "{} of {all} intervals of 95 % hold the exact value, and {} of {all} of the wider ones that the check \
-             uses; the largest deviation of a mean is {:.1} %.",
+            "{} of {all} intervals of 95 % contain the exact value, {} of {all} wider ones of the check; means differ \
+             by at most {:.1} %.",
             count(Confidence::P95),
             count(confidence),
             100.0 * miss
@@ -182,17 +182,18 @@ pub(in crate::figures) fn mm1(work: &FigureRun<'_>) -> Figure {
     ];
     let mut figure = work.figure(plots);
     figure.claims = vec![
-        exponential.check("With exponential service of mean S, the mean wait is S · load / (1 − load).", "M/M/1"),
-        fixed.check("With fixed service it is half as long.", "M/D/1, Pollaczek and Khinchine"),
+        exponential
+            .check("With exponential service of mean S, the mean wait is S · load / (1 − load).", "M/M/1"),
+        fixed.check("With fixed service the mean wait is half as long.", "M/D/1, Pollaczek and Khinchine"),
         timers
             .check(
-                "Timer messages wait W0 / (1 − their load), W0 being the work in service that an arrival finds.",
+                "Timer messages wait W0 / (1 − their load), where W0 is the mean remaining work in service.",
                 "M/G/1 with priorities, Cobham",
             )
             .about(1),
         external
             .check(
-                "External messages wait that long divided by (1 − total load).",
+                "External messages wait as long as timer messages, divided by (1 − total load).",
                 "M/G/1 with priorities, Cobham",
             )
             .about(1),

@@ -37,7 +37,7 @@ fn number(value: f64) -> String {
 }
 
 /// Quotes a field if RFC 4180, section 2, requires it.
-pub(crate) fn field(text: &str) -> String {
+pub fn field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {

@@ -323,9 +323,7 @@ impl Statement {
         match &self.verdict {
             ClaimVerdict::Holds => None,
             ClaimVerdict::Fails => self.cause.as_deref(),
-            ClaimVerdict::Open => {
-                Some("Too few samples: the interval has the statement and its contrary in it.")
-            }
+            ClaimVerdict::Open => Some("Too few samples for a verdict."),
             ClaimVerdict::OutOfReach(why) => Some(why),
         }
     }

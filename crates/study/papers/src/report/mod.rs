@@ -6,7 +6,7 @@ mod figure;
 mod html;
 mod scale;
 
-pub(crate) use csv::field as csv_field;
+pub use csv::field as csv_field;
 pub use figure::{
     At, Axis, ClaimVerdict, Figure, Plot, PlotSeries, Point, Reference, ReportTable, Scale, Statement, Style,
 };

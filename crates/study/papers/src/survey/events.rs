@@ -1,6 +1,6 @@
 //! Changes and faults in the course of a scenario.
 
-use config::scenario::{HostFault, LinkFaults, Scenario, Stream, What};
+use config::scenario::{FaultKind, HostFault, LinkFaults, Scenario, Stream};
 use core::time::Duration;
 
 /// Maximum of load steps that a plot names. With more steps, the curve of the offered calls is enough.
@@ -40,22 +40,22 @@ fn steps(stream: &Stream, events: &mut Vec<(Duration, String)>) {
 
 fn of_fault(scenario: &Scenario, fault: &HostFault, events: &mut Vec<(Duration, String)>) {
     let name = scenario.groups[fault.group].host_name(fault.host);
-    match fault.what {
-        What::Restart(length) => {
+    match fault.kind {
+        FaultKind::Restart(length) => {
             events.push((fault.at, format!("{name} fails")));
             events.push((fault.at + length, format!("{name} is back")));
         }
-        What::Stall(length) => {
+        FaultKind::Stall(length) => {
             events.push((fault.at, format!("{name} stalls")));
             events.push((fault.at + length, format!("{name} goes on")));
         }
-        What::Failing(share) => {
+        FaultKind::Failing(share) => {
             events.push((fault.at, format!("{name} fails {} % of its calls", (share * 1e4).round() / 1e2)));
         }
-        What::Slowdown(share) => {
+        FaultKind::Slowdown(share) => {
             events.push((fault.at, format!("{name} at {} %", (share * 1e4).round() / 1e2)));
         }
-        What::Card(share) => {
+        FaultKind::Card(share) => {
             events.push((fault.at, format!("card of {name} at {} %", (share * 1e4).round() / 1e2)));
         }
     }

@@ -58,7 +58,8 @@ impl Survey {
         let remark = match self.intervals {
             Intervals::Replications => "± is half of a 95 % interval, over the runs",
             Intervals::BatchMeans => {
-                "one run: ± is half of a 95 % interval by batch means; set run.replications for the other figures"
+                "one run: ± is half of a 95 % interval by batch means; set run.replications for intervals \
+                  of the other figures"
             }
             Intervals::None => "one run: no intervals; set run.replications",
         };

@@ -1,7 +1,7 @@
-//! Checks that docs/evidence/figures.md is up to date with the simulator, and docs/evidence/statements.md with the
-//! figures and the measurements. One command rewrites each page.
+//! Checks that docs/evidence/figures.md and the data in docs/evidence/figures are up to date with the simulator, and
+//! the page's last column with the measurements of running programs.
 
-mod evidence;
+mod live;
 mod page;
 
 use core::num::NonZero;
@@ -11,11 +11,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Set to `all`, it rewrites the page instead of checking it. Set to names of figures, separated by commas, it rewrites
-/// only these figures, for changes that cannot affect the others.
+/// only these figures, for changes that cannot affect the others. Set to `live`, it rewrites the column of running
+/// programs.
 const UPDATE: &str = "UPDATE_FIGURES";
 /// Precedes the digest on the page.
 const DIGEST: &str = "Digest of the simulator: ";
 const FIGURES: &str = "../../../docs/evidence/figures.md";
+const DATA: &str = "../../../docs/evidence/figures/";
 /// Figures whose quick runs take seconds, or that are measured and not simulated.
 const SHORT: [&str; 6] = ["mm1", "overload-7", "servartuka-1", "servartuka-2", "smace-7", "smace-8"];
 
@@ -59,15 +61,25 @@ fn is_short(entry: &Entry) -> bool {
     SHORT.contains(&entry.name)
 }
 
-/// Checks that the page's sections of these figures equal those of quick runs.
+/// Checks that the page's sections of these figures, and their data, equal those of quick runs.
 fn assert_documented(are: impl Fn(&Entry) -> bool) {
-    let (page, make) = (read(FIGURES), maker(Effort::Quick));
+    let (page, make, live) = (read(FIGURES), maker(Effort::Quick), live());
     for entry in all().iter().filter(|entry| are(entry)) {
         println!("{}", entry.name);
-        let (kept, made) = (page::kept(&page, entry.name).unwrap_or_default(), page::section(&make(entry)));
+        let figure = make(entry);
+        let made = page::with_live(&page::section(&figure), entry.name, &live);
+        let kept = page::kept(&page, entry.name).unwrap_or_default();
         let different = kept.lines().zip(made.lines()).find(|(kept, made)| kept != made);
         assert!(kept == made, "docs/evidence/figures.md is out of date: {}: {different:#?}", entry.name);
+        for data in page::data(&figure) {
+            assert!(read(&format!("{DATA}{}", data.name)) == data.csv, "{} is out of date", data.name);
+        }
     }
+}
+
+/// Results of running programs, with the numbers in docs/evidence.
+fn live() -> Vec<live::Live> {
+    live::live(&read("tests/documents/live.txt"), &|name| read(&format!("../../../docs/evidence/{name}.md")))
 }
 
 /// Figures with short quick runs are compared directly. For the others, the shortest runs are a snapshot, so that a
@@ -83,25 +95,36 @@ fn the_page_of_figures_is_up_to_date() {
     quick_lengths(&here("src/figures"), &mut lengths);
     lengths.sort();
     let digest = format!("{:016x}", hash(&(shortest + &lengths.join("\n"))));
-    if let Ok(wanted) = std::env::var(UPDATE) {
-        let (old, make) = (read(FIGURES), maker(Effort::Quick));
-        let section = |entry: &Entry| {
-            if wanted == "all" || wanted.split(',').any(|name| name == entry.name) {
-                eprintln!("{}", entry.name);
-                return page::section(&make(entry));
-            }
+    let digest = format!("{DIGEST}{digest}");
+    let wanted = std::env::var(UPDATE).ok();
+    let (old, make, live) = (read(FIGURES), maker(Effort::Quick), live());
+    let section = |entry: &Entry| {
+        let is_wanted = |names: &String| names == "all" || names.split(',').any(|name| name == entry.name);
+        if !wanted.as_ref().is_some_and(is_wanted) {
             let kept = page::kept(&old, entry.name);
-            kept.unwrap_or_else(|| panic!("there is no {} yet; use {UPDATE}=all", entry.name)).to_owned()
-        };
-        let sections: Vec<_> = all().iter().map(|entry| (entry.name, section(entry))).collect();
-        let page = page::page(&sections, &format!("{DIGEST}{digest}"));
-        fs::write(here(FIGURES), page).expect("docs/ can be written");
+            return kept
+                .unwrap_or_else(|| panic!("there is no {} yet; use {UPDATE}=all", entry.name))
+                .to_owned();
+        }
+        eprintln!("{}", entry.name);
+        let figure = make(entry);
+        for data in page::data(&figure) {
+            fs::write(here(&format!("{DATA}{}", data.name)), data.csv).expect("docs/ can be written");
+        }
+        page::section(&figure)
+    };
+    let section = |entry: &'static Entry| (entry.name, page::with_live(&section(entry), entry.name, &live));
+    let page = page::page(&all().iter().map(section).collect::<Vec<_>>(), &digest);
+    if wanted.is_some() {
+        fs::write(here(FIGURES), &page).expect("docs/ can be written");
     }
+    let documented = read(FIGURES);
     assert!(
-        read(FIGURES).contains(&format!("{DIGEST}{digest}\n")),
+        documented.contains(&digest),
         "docs/evidence/figures.md is out of date; make it anew with `{UPDATE}=all cargo test --release -p papers --test \
          documents`, which takes four minutes"
     );
+    assert!(documented == page, "docs/evidence/figures.md is out of date; make it anew with `{UPDATE}=live`");
     assert_documented(is_short);
 }
 
@@ -109,23 +132,4 @@ fn the_page_of_figures_is_up_to_date() {
 #[ignore = "takes four minutes in a release build: of the nightly step"]
 fn the_page_has_what_all_quick_runs_come_to() {
     assert_documented(|entry| !is_short(entry));
-}
-
-/// Reads docs/evidence/NAME.md.
-fn measured(name: &str) -> String {
-    fs::read_to_string(here("../../../docs/evidence").join(format!("{name}.md"))).unwrap_or_default()
-}
-
-/// Every statement on the page of figures is on the page of evidence, with the same verdict.
-#[test]
-fn the_page_of_evidence_is_up_to_date() {
-    let path = "../../../docs/evidence/statements.md";
-    let page = evidence::page(&read(FIGURES), &read("tests/documents/live.txt"), &measured);
-    if std::env::var("UPDATE_EVIDENCE").is_ok() {
-        fs::write(here(path), &page).expect("docs/ can be written");
-    }
-    assert!(
-        read(path) == page,
-        "docs/evidence/statements.md is out of date; make it anew with `UPDATE_EVIDENCE=1 cargo test -p papers --test documents`"
-    );
 }

@@ -1,44 +1,57 @@
-//! Figures as a page of Markdown: the statements of their sources, and the data of plots except curves over time.
+//! Figures as a page of Markdown, with the statements of their sources, and as CSV files with the data of their tables
+//! and plots, except curves over time.
 
-use papers::report::{Figure, Plot, ReportTable, Scale};
+use crate::live::Live;
+use papers::report::{Figure, Plot, ReportTable, Scale, Statement, csv_field};
 use std::fmt::Write as _;
 
 /// Names of the verdicts on the page.
 const VERDICTS: [&str; 4] = ["holds", "**fails**", "open", "out of reach"];
-
-/// Maximum number of x values for a table; larger plots are only shown as pictures.
+/// Maximum number of x values for a file of data; larger plots are only shown as pictures.
 const COLUMNS_MAX: usize = 12;
 
-const HEAD: &str = "# The figures, made by this simulator
+const HEAD: &str = "# Which statements of the papers hold?
 
 <!-- Made by `UPDATE_FIGURES=all cargo test --release -p papers --test documents`; do not edit. -->
 
-What each statement of the papers comes to, and the numbers behind it: `sarabande sim figures --quick`, seed 1. What holds
-here holds for short runs; without `--quick` they are longer, and more. What the figures assume stands in the report that
-the command writes; what makes the model differ stands in [simulation.md](simulation.md#figures) too.
+Each table has the statements behind one figure, with the verdict of the simulator and its numbers. The last column has
+results of running programs. It is empty where nothing was measured.
+
+- Simulator: `sarabande sim figures --quick`, seed 1. Without `--quick` the runs are longer and more.
+  `sarabande sim figure NAME` makes one figure again, with its curves and its assumptions.
+- *Open*: the interval contains the statement and its opposite. *Out of reach*: the model cannot show it.
+  A note in italics gives the reason. [simulation.md](simulation.md#figures) has more about the differences.
+- Two verdicts in one row are those of steady servers and of pausing servers.
+- Statements with the source *ours* are aims of this project.
+- servartuka-1, smace-7 and smace-8 are measured, not simulated.
+- Running programs: [cluster.md](cluster.md), [overload.md](overload.md), [distribution.md](distribution.md) and
+  [elastic.md](elastic.md) have the methods. Intervals are of 95 %, or minimum and maximum, where there are several
+  rounds. A verdict after one run says so.
 ";
 
 /// Start of a figure's section.
 const SECTION: &str = "\n## ";
+/// Header of the number of verdicts.
+const COUNTS: &str = "| figure | holds | fails | open | out of reach |\n| --- | --- | --- | --- | --- |\n";
+/// Header of a figure's statements.
+const HEADER: &str = "| statement | simulated | measured in the simulator | on running programs |\n| --- | --- | --- | --- |\n";
 
 /// Returns the page with these sections, and with a line about its origin.
 pub(crate) fn page(sections: &[(&str, String)], digest: &str) -> String {
-    let mut sums = [0; 4];
-    let mut counts = ReportTable::new(["figure", "holds", "fails", "open", "out of reach"]);
-    let row = |name: String, counts: [usize; 4]| {
-        [name].into_iter().chain(counts.map(|count| count.to_string())).collect::<Vec<_>>()
+    let count = |(name, section): &(&str, String)| {
+        let (_, rows) = section.split_once(HEADER).expect("a section has statements");
+        let cells = rows.lines().filter_map(|row| row.split(" | ").nth(1));
+        let verdicts: Vec<_> = cells.flat_map(|cell| cell.split("; ")).collect();
+        (format!("[{name}](#{name})"), VERDICTS.map(|name| verdicts.iter().filter(|of| **of == name).count()))
     };
-    for (name, section) in sections {
-        let of = VERDICTS.map(|verdict| section.matches(&format!("\n| {verdict} |")).count());
-        sums.iter_mut().zip(of).for_each(|(sum, count)| *sum += count);
-        counts.rows.push(row(format!("[{name}](#{name})"), of));
-    }
-    counts.rows.push(row("all".to_owned(), sums));
-    let mut page = format!("{HEAD}\n{digest}\n\n{}", markdown(&counts));
-    for (_, section) in sections {
-        page.push_str(section);
-    }
-    page
+    let mut counts: Vec<_> = sections.iter().map(count).collect();
+    let all = [0, 1, 2, 3].map(|verdict| counts.iter().map(|(_, of)| of[verdict]).sum());
+    counts.push(("all".to_owned(), all));
+    let rows = counts.iter().map(|(name, [holds, fails, open, out])| {
+        format!("| {name} | {holds} | {fails} | {open} | {out} |\n")
+    });
+    let sections = sections.iter().map(|(_, section)| section.as_str());
+    format!("{HEAD}\n{digest}\n\n{COUNTS}{}{}", rows.collect::<String>(), sections.collect::<String>())
 }
 
 /// Returns the section of a figure on an existing page.
@@ -48,9 +61,12 @@ pub(crate) fn kept<'a>(page: &'a str, name: &str) -> Option<&'a str> {
     Some(&page[from..rest.find(SECTION).map_or(page.len(), |next| from + SECTION.len() + next)])
 }
 
-/// Returns the section of a figure of the shortest runs, with some points of the curves that the page does not show.
+/// Returns the section of a figure of the shortest runs with its data, and with some points of longer curves.
 pub(crate) fn of_shortest(figure: &Figure) -> String {
     let mut text = section(figure);
+    for Data { name, title, csv } in data(figure) {
+        let _ = write!(text, "\n{name}: {title}\n{csv}");
+    }
     for plot in figure.plots.iter().filter(|plot| table(plot).is_none()) {
         let _ = writeln!(text, "\n{}; {} by {}:", plot.title, plot.y.label, plot.x.label);
         for series in &plot.series {
@@ -62,26 +78,72 @@ pub(crate) fn of_shortest(figure: &Figure) -> String {
     text
 }
 
-/// Returns the section of a figure.
+/// Returns the section of a figure, without results of running programs. A statement that is checked on several results
+/// has one row.
 pub(crate) fn section(figure: &Figure) -> String {
-    let Figure { name, title, source, tables, plots, claims, .. } = figure;
-    let mut page = format!("{SECTION}{name}\n\n{title}. Source: {source}.\n\n");
-    let mut statements = ReportTable::new(["verdict", "statement", "measured"]);
-    for claim in claims {
-        let verdict = VERDICTS[claim.verdict.place()];
-        let why = claim.why().map_or_else(String::new, |why| format!(" *{why}*"));
-        let statement = format!("{} ({})", claim.statement, claim.source);
-        statements.rows.push(vec![verdict.to_owned(), statement, format!("{}{why}", claim.measured)]);
+    let Figure { name, title, source, claims, .. } = figure;
+    let statement = |claim: &Statement| format!("{} ({})", claim.statement, claim.source);
+    let mut section = format!("{SECTION}{name}\n\n{title}. Source: {source}.");
+    for (index, Data { name, title, .. }) in data(figure).iter().enumerate() {
+        let _ = write!(section, "{} [{title}](figures/{name})", if index == 0 { " Data:" } else { "," });
     }
-    page.push_str(&markdown(&statements));
-    for table in tables {
-        let _ = write!(page, "\n{}", markdown(table));
+    let _ = write!(section, "\n\n{HEADER}");
+    let (mut statements, mut above) = (claims.iter().map(statement).collect::<Vec<_>>(), String::new());
+    while let Some(first) = statements.first().cloned() {
+        let (mut verdicts, mut measured) = (Vec::new(), Vec::new());
+        for claim in claims.iter().filter(|claim| statement(claim) == first) {
+            verdicts.push(VERDICTS[claim.verdict.place()]);
+            // A reason that several results share stands after the last of them.
+            let why = claim.why().map(|why| format!("*{why}*"));
+            measured.retain(|text| Some(text) != why.as_ref());
+            measured.extend([claim.measured.clone()].into_iter().chain(why));
+        }
+        let measured = measured.join(" ");
+        let shown = if measured == above { "As in the row above." } else { &measured };
+        let _ = writeln!(section, "| {first} | {} | {shown} |  |", verdicts.join("; "));
+        above = measured;
+        statements.retain(|other| *other != first);
     }
-    for (plot, table) in plots.iter().filter_map(|plot| Some((plot, table(plot)?))) {
-        let _ =
-            write!(page, "\n{}; {} by {}:\n\n{}", plot.title, plot.y.label, plot.x.label, markdown(&table));
+    section
+}
+
+/// Returns the section with the results of running programs in the last column.
+///
+/// # Panics
+/// When a result belongs to no statement.
+pub(crate) fn with_live(section: &str, name: &str, live: &[Live]) -> String {
+    let (head, rows) = section.split_once(HEADER).expect("a section has statements");
+    let live: Vec<_> = live.iter().filter(|live| live.figure == name).collect();
+    for Live { begins, .. } in &live {
+        assert!(rows.contains(begins), "{name} has no statement that starts with \"{begins}\"");
     }
-    page
+    let filled = rows.lines().map(|row| {
+        let found = live.iter().find(|live| row.starts_with(&live.begins)).map_or("", |live| &live.found);
+        format!("{} | {found} |\n", row.rsplit_once(" | ").expect("a row has four cells").0)
+    });
+    format!("{head}{HEADER}{}", filled.collect::<String>())
+}
+
+/// A file of data.
+pub(crate) struct Data {
+    pub(crate) name: String,
+    title: String,
+    pub(crate) csv: String,
+}
+
+/// Returns the tables of a figure and its plots with few values of x.
+pub(crate) fn data(figure: &Figure) -> Vec<Data> {
+    let tables = figure.tables.iter().map(|table| (table.header[0].clone(), table.clone()));
+    let plots = figure.plots.iter().filter_map(|plot| Some((plot.title.clone(), table(plot)?)));
+    let file = |(index, (title, table)): (usize, (String, ReportTable))| {
+        let number = if index == 0 { String::new() } else { format!("-{}", index + 1) };
+        let line = |cells: &Vec<String>| {
+            cells.iter().map(|cell| csv_field(cell)).collect::<Vec<_>>().join(",") + "\n"
+        };
+        let csv = [&table.header].into_iter().chain(&table.rows).map(line).collect();
+        Data { name: format!("{}{number}.csv", figure.name), title, csv }
+    };
+    tables.chain(plots).enumerate().map(file).collect()
 }
 
 /// Returns a table with a row for each series and a column for each value of x; `None` if there are too many.
@@ -97,7 +159,7 @@ fn table(plot: &Plot) -> Option<ReportTable> {
         Scale::Names(names) => names.get(x as usize).cloned().unwrap_or_default(),
         _ => x.to_string(),
     };
-    let mut table = ReportTable::new([""]);
+    let mut table = ReportTable::new([format!("{} by {}", plot.y.label, plot.x.label).as_str()]);
     table.header.extend(xs.iter().map(|&x| name(x)));
     for series in &plot.series {
         let at = |x: f64| series.points.iter().find(|point| point.x.total_cmp(&x).is_eq());
@@ -117,14 +179,4 @@ fn short(y: f64) -> String {
         0.0 => "0".to_owned(),
         _ => format!("{y:.1e}"),
     }
-}
-
-fn markdown(table: &ReportTable) -> String {
-    let line = |cells: &[String]| {
-        let cells: Vec<_> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
-        format!("| {} |\n", cells.join(" | "))
-    };
-    let rule = format!("|{}\n", " --- |".repeat(table.header.len()));
-    let rows: String = table.rows.iter().map(|row| line(row)).collect();
-    line(&table.header) + &rule + &rows
 }

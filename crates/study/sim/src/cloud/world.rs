@@ -10,7 +10,7 @@ use crate::engine::{CardSide, EventQueue, Ticket};
 use base::{Instant, Rng};
 use core::time::Duration;
 use elastic::queue::{Effect, FrontQueue};
-use elastic::scale::{Scaler, ScalingDecision, Seen, ServerId, ServerLoad};
+use elastic::scale::{FrontTraffic, Scaler, ScalingDecision, ServerId, ServerLoad};
 use load::Arrivals;
 use rand::RngCore as _;
 use rand_distr::{Distribution, Exp1};
@@ -411,7 +411,7 @@ impl<'p> World<'p> {
         let rate = self.arrived as f64 / step.as_secs_f64();
         self.arrived = 0;
         let mut decisions = Vec::new();
-        scaler.step(now, &Seen { rate, servers: &loads }, &mut decisions);
+        scaler.step(now, &FrontTraffic { rate, servers: &loads }, &mut decisions);
         self.events.after(*step, Event::Scale);
         for decision in decisions {
             self.results.decisions.push((now, decision));

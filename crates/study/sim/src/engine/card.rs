@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn others_take_a_share_or_all_of_it() {
+    fn neighbours_take_a_share_or_the_whole_card() {
         let mut card = Card::new(1_000.0);
         card.set_share(0.25);
         let first = card.pass(at(0), CardSide::In, 0).expect("room");
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_the_queue_full_is_lost_and_makes_nobody_wait() {
+    fn messages_beyond_the_queue_are_lost_and_delay_no_other() {
         let mut card = Card::new(1_000.0);
         let (first, taken) = fill(&mut card, 2_000);
         assert_eq!(taken, 1_001);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_when_the_share_rises_leaves_faster() {
+    fn waiting_messages_leave_faster_after_the_share_rises() {
         let mut card = Card::new(1_000.0);
         card.set_share(0.01);
         let (first, _) = fill(&mut card, 1_001);

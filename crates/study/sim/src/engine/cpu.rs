@@ -108,8 +108,8 @@ struct Service<J> {
     started: Instant,
     /// Service time of the worker in nanoseconds.
     length: u64,
-    /// Nanoseconds from start to end without stalls. Less than `length` while a quota lets it run faster, more if it
-    /// waits for the next period.
+    /// Nanoseconds from start to end without stalls. Less than `length` while a quota lets the service run faster, more
+    /// if the service waits for the next period.
     span: u64,
     ends: Instant,
 }
@@ -123,8 +123,8 @@ struct Worker<J> {
 
 /// Workers that serve a buffer of jobs without preemption, highest priority first.
 ///
-/// The model owns the events. A job queued, a service done or a stall over may allow a service to start. The model then
-/// calls [`start`](Self::start) until it returns `None`, and schedules each returned service's end.
+/// The model owns the events. A service may start after a job was queued, or after a service or a stall has ended. The
+/// model then calls [`start`](Self::start) until it returns `None`, and schedules each returned service's end.
 ///
 /// - Jobs: [`enqueue`](Self::enqueue), [`start`](Self::start), [`finish`](Self::finish).
 /// - Disturbances: [`stall`](Self::stall), [`set_background`](Self::set_background), [`fail`](Self::fail),
@@ -218,7 +218,7 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
         if now < ends {
             return Finish::Later(ends);
         }
-        let service = worker.service.take().expect("it has just been seen");
+        let service = worker.service.take().expect("the service was found above");
         worker.generation = worker.generation.wrapping_add(1);
         self.idle.push(ticket.worker);
         self.busy += service.length;
@@ -304,8 +304,8 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
     }
 
     /// Share of the time since `mark` that workers were busy, 0 to 1, averaged over all workers. Slowness because of a
-    /// background job counts as busy, a stall does not. With a quota it is the used part of the quota, and more than 1
-    /// while the worker runs.
+    /// background job counts as busy, a stall does not. With a quota the result is the used part of the quota, and
+    /// exceeds 1 while the worker runs.
     pub fn utilisation(&self, mark: CpuMark, now: Instant) -> f64 {
         let span = (now - mark.at).as_nanos() as f64 * self.workers.len() as f64;
         if span > 0.0 { self.busy_until(now).saturating_sub(mark.busy) as f64 / span } else { 0.0 }

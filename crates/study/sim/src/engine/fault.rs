@@ -32,7 +32,7 @@ pub struct FaultRule {
     /// Times of sending to which the rule applies, without the end.
     pub when: Range<Instant>,
     /// Effect on each message.
-    pub what: FaultEffect,
+    pub effect: FaultEffect,
 }
 
 impl FaultRule {

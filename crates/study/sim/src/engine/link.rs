@@ -102,7 +102,7 @@ impl Link {
     fn datagram(&mut self, now: Instant, rules: &[FaultRule]) -> Deliveries {
         let mut at = [Some(now + self.config.delay), None];
         for rule in self.rules.iter().map(|&n| &rules[n as usize]).filter(|rule| rule.when.contains(&now)) {
-            match rule.what {
+            match rule.effect {
                 FaultEffect::Partition => at = [None; 2],
                 FaultEffect::Duplicate(probability) => {
                     if self.rng.random_bool(probability) {
@@ -110,7 +110,7 @@ impl Link {
                     }
                 }
                 // Effects apply to each copy independently.
-                what => at = at.map(|copy| copy.and_then(|at| disturbed(at, what, &mut self.rng))),
+                effect => at = at.map(|copy| copy.and_then(|at| disturbed(at, effect, &mut self.rng))),
             }
         }
         at
@@ -123,7 +123,7 @@ impl Link {
             for rule in
                 self.rules.iter().map(|&n| &rules[n as usize]).filter(|rule| rule.when.contains(&sent))
             {
-                at = at.and_then(|at| disturbed(at, rule.what, &mut self.rng));
+                at = at.and_then(|at| disturbed(at, rule.effect, &mut self.rng));
             }
             if let Some(at) = at {
                 let at = if reliable.shared { at.max(self.last) } else { at };
@@ -138,8 +138,8 @@ impl Link {
 }
 
 /// Applies an effect to one copy that would arrive at `at`. `None`: the copy is lost.
-fn disturbed(at: Instant, what: FaultEffect, rng: &mut Rng) -> Option<Instant> {
-    match what {
+fn disturbed(at: Instant, effect: FaultEffect, rng: &mut Rng) -> Option<Instant> {
+    match effect {
         FaultEffect::Delay(more) => Some(at + more),
         FaultEffect::Jitter(most) => Some(at + most.mul_f64(rng.random())),
         FaultEffect::Loss(probability) => (!rng.random_bool(probability)).then_some(at),

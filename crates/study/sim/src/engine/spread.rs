@@ -42,10 +42,10 @@ pub(crate) fn nanos(time: Duration) -> u64 {
     time.as_secs().saturating_mul(1_000_000_000).saturating_add(time.subsec_nanos().into())
 }
 
-/// Multiplies nanoseconds and rounds to the nearest one. Values out of range saturate.
+/// Multiplies nanoseconds and rounds to the nearest whole number. Values out of range saturate.
 pub(crate) fn scaled(nanos: u64, factor: f64) -> u64 {
-    // Half a nanosecond is added for rounding; a library call would cost more than all the rest. Signed numbers are
-    // converted by one instruction, and their range of 292 years is enough.
+    // Half a nanosecond is added for rounding; a library call would take longer than everything else here. Signed
+    // numbers are converted by one instruction, and their range of 292 years is enough.
     (nanos.min(i64::MAX as u64) as i64 as f64 * factor + 0.5) as i64 as u64
 }
 

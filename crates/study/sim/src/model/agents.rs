@@ -51,7 +51,7 @@ struct Call {
     invite: Option<Id>,
     /// The callee's transaction of the INVITE, and the INVITE as received.
     incoming: Option<(Id, ModelMessage)>,
-    /// Destination of the Request-URI: drawn at first, then the server that has the callee.
+    /// Destination of the Request-URI: at first a drawn host, then the server that has the callee.
     target: HostId,
     /// Host of the callee: a server, or [`HostId::AGENTS`].
     at: HostId,
@@ -88,7 +88,7 @@ pub(crate) struct Agents {
     branch: u32,
 }
 
-/// Collects sent messages, and keeps the transaction's news until the layer is free again.
+/// Collects sent messages, and keeps the transaction's news until the layer is no longer borrowed.
 struct Collect<'a> {
     sent: &'a mut Vec<LinkMessage>,
     news: Option<(Leg, TransactionNews)>,

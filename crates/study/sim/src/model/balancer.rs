@@ -20,7 +20,7 @@ pub(crate) struct Balancer {
     servers: Range<u16>,
     members: Membership<HostId>,
     /// Version of the members that the core has.
-    told: (u64, u64),
+    known_version: (u64, u64),
     /// Without probes, failures are not noticed: a real server's closed port would cause an ICMP error, which the model
     /// does not have.
     is_probing: bool,
@@ -63,8 +63,8 @@ impl Balancer {
         members.set_members(now, &servers.clone().map(member).collect::<Vec<_>>(), false);
         let mut core = balance::Balancer::new(settings, policy);
         core.set_nodes(members.nodes());
-        let (told, is_probing) = (members.version(), probes.is_some());
-        Self { core, map, servers, members, told, is_probing, life, ledger: Ledger::default() }
+        let (known_version, is_probing) = (members.version(), probes.is_some());
+        Self { core, map, servers, members, known_version, is_probing, life, ledger: Ledger::default() }
     }
 
     /// Forwards a request to its server, or a response to its next Via.
@@ -144,7 +144,7 @@ impl Balancer {
             pinned,
             by_token: pinned.is_some(),
             // The model has no invented tags, and no call is answered twice.
-            begun_by_peer: false,
+            started_by_peer: false,
             tags: Tags::default(),
             has_priority: false,
             branch: message.top().branch(),
@@ -211,8 +211,8 @@ impl Balancer {
         }
         // The model has no log.
         self.members.drain_events().for_each(drop);
-        if self.told != self.members.version() {
-            self.told = self.members.version();
+        if self.known_version != self.members.version() {
+            self.known_version = self.members.version();
             self.core.set_nodes(self.members.nodes());
         }
     }

@@ -25,7 +25,7 @@ use wire::Method;
 /// A job that waits for the processor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
-    what: What,
+    kind: JobKind,
     class: MessageClass,
     /// Whether it enters the queue even when the buffer is full.
     is_spared: bool,
@@ -36,7 +36,7 @@ pub(crate) struct Job {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum What {
+enum JobKind {
     /// A message, by its index.
     Message(u32),
     /// A timer, by its index.
@@ -62,13 +62,13 @@ struct Lanes {
 impl QueueTriage<Job> for Lanes {
     fn key(&self, job: &Job) -> Option<u64> {
         let copies = self.rules.is_some() && overload::Triage::coalesces(job.class);
-        (copies && matches!(job.what, What::Message(_))).then_some(job.key)
+        (copies && matches!(job.kind, JobKind::Message(_))).then_some(job.key)
     }
 
     /// Section VI-A: with early rejection, only admitted requests take room in the buffer.
     fn is_bounded(&self, class: Priority, job: &Job) -> bool {
-        match job.what {
-            What::Rejection(..) => self.buffers_rejections,
+        match job.kind {
+            JobKind::Rejection(..) => self.buffers_rejections,
             _ => class != Priority::P1,
         }
     }
@@ -79,7 +79,7 @@ impl QueueTriage<Job> for Lanes {
 
     fn is_stale(&mut self, now: Instant, since: Instant, job: &Job) -> bool {
         let Some(rules) = self.rules else { return false };
-        let stale = rules.fate(job.class, now - since) == TriageDecision::Drop;
+        let stale = rules.decision(job.class, now - since) == TriageDecision::Drop;
         if stale {
             self.dropped.push(*job);
         }
@@ -266,10 +266,10 @@ impl Host {
             self.enqueue(
                 now,
                 Priority::P2,
-                Job { what: What::Rejection(at, rejection), class, is_spared, key, since: now },
+                Job { kind: JobKind::Rejection(at, rejection), class, is_spared, key, since: now },
             );
         } else {
-            let job = Job { what: What::Message(at), class, is_spared, key, since: now };
+            let job = Job { kind: JobKind::Message(at), class, is_spared, key, since: now };
             self.enqueue(now, priority(class, triage), job);
         }
     }
@@ -292,8 +292,8 @@ impl Host {
                 request = Some(key.key);
             }
         }
-        let what = What::Message(self.messages.insert(message));
-        let job = Job { what, class: MessageClass::Response, is_spared: false, key: 0, since: now };
+        let kind = JobKind::Message(self.messages.insert(message));
+        let job = Job { kind, class: MessageClass::Response, is_spared: false, key: 0, since: now };
         if self.enqueue(now, lane, job) == EnqueueOutcome::Queued {
             self.unanswered.extend(request);
         }
@@ -305,8 +305,8 @@ impl Host {
         if probe.is_request() {
             let triage = self.element.guard.settings().triage.is_some();
             let class = MessageClass::Response;
-            let what = What::Probe(self.messages.insert(probe));
-            let job = Job { what, class, is_spared: false, key: 0, since: now };
+            let kind = JobKind::Probe(self.messages.insert(probe));
+            let job = Job { kind, class, is_spared: false, key: 0, since: now };
             self.enqueue(now, priority(class, triage), job);
         } else if let Role::Balancer(balancer) = &mut self.element.role
             && self.cpu.is_up()
@@ -317,16 +317,16 @@ impl Host {
 
     /// Queues a look-up for another host. Its message is sent on when the look-up has been served.
     pub(crate) fn look_up(&mut self, now: Instant, message: LinkMessage) {
-        let what = What::Query(self.queries.insert(message));
+        let kind = JobKind::Query(self.queries.insert(message));
         let class = MessageClass::Response;
-        self.enqueue(now, Priority::P3, Job { what, class, is_spared: false, key: 0, since: now });
+        self.enqueue(now, Priority::P3, Job { kind, class, is_spared: false, key: 0, since: now });
     }
 
     fn enqueue(&mut self, now: Instant, lane: Priority, job: Job) -> EnqueueOutcome {
-        let Job { what, class, .. } = job;
+        let Job { kind, class, .. } = job;
         let admission = self.cpu.enqueue(now, lane, job);
         if admission == EnqueueOutcome::Queued {
-            if matches!(what, What::Message(_)) && self.element.has_watched_queue() {
+            if matches!(kind, JobKind::Message(_)) && self.element.has_watched_queue() {
                 self.element.guard.on_enqueue(now, class, self.cpu.occupied());
             }
             return admission;
@@ -334,26 +334,28 @@ impl Host {
         if admission == EnqueueOutcome::Dropped {
             self.element.results.dropped.add(now, 1.0);
         }
-        self.lose(now, class, what);
+        self.lose(now, class, kind);
         admission
     }
 
     /// Removes a job without service. Limits of a sender or receiver no longer count it as in progress.
-    fn lose(&mut self, now: Instant, class: MessageClass, what: What) {
-        if let What::Message(at) = what
+    fn lose(&mut self, now: Instant, class: MessageClass, kind: JobKind) {
+        if let JobKind::Message(at) = kind
             && class.is_new()
         {
             let message = &self.messages[at];
             self.element.guard.on_lost(now, message.top().host.server(), message.hop.server());
         }
-        self.forget(what);
+        self.forget(kind);
     }
 
-    fn forget(&mut self, what: What) {
-        match what {
-            What::Message(at) | What::Probe(at) | What::Rejection(at, _) => drop(self.messages.remove(at)),
-            What::Timer(at) => drop(self.fires.remove(at)),
-            What::Query(at) => drop(self.queries.remove(at)),
+    fn forget(&mut self, kind: JobKind) {
+        match kind {
+            JobKind::Message(at) | JobKind::Probe(at) | JobKind::Rejection(at, _) => {
+                self.messages.remove(at);
+            }
+            JobKind::Timer(at) => drop(self.fires.remove(at)),
+            JobKind::Query(at) => drop(self.queries.remove(at)),
         }
     }
 
@@ -376,26 +378,26 @@ impl Host {
                 element.role.clear_away(now);
             }
             let mut work = Work { now, agents, alarms, out };
-            let cost = match job.what {
-                What::Timer(at) => {
-                    element.timer(&mut work, fires.remove(at).expect("it was put there to wait"))
+            let cost = match job.kind {
+                JobKind::Timer(at) => {
+                    element.timer(&mut work, fires.remove(at).expect("the job of a timer has its index"))
                 }
-                What::Message(at) => {
+                JobKind::Message(at) => {
                     request = messages.get(at).map(|message| message.server_key_at(element.id).key);
                     let cost = element.message(&mut work, job.class, &messages[at], now - job.since);
                     messages.remove(at);
                     cost
                 }
-                What::Probe(at) => {
+                JobKind::Probe(at) => {
                     let cost = element.probe(&mut work, &messages[at]);
                     messages.remove(at);
                     cost
                 }
-                What::Query(at) => {
+                JobKind::Query(at) => {
                     work.out.extend(queries.remove(at));
                     Duration::from_secs_f64(1.0 / element.costs.base_capacity)
                 }
-                What::Rejection(at, rejection) => {
+                JobKind::Rejection(at, rejection) => {
                     element.ledger.charge(Operation::Scan);
                     let cost = element.reject(&mut work, &messages[at], rejection);
                     messages.remove(at);
@@ -421,7 +423,7 @@ impl Host {
             if is_watched {
                 self.element.guard.on_dequeue(now, job.class, self.cpu.occupied());
             }
-            self.lose(now, job.class, job.what);
+            self.lose(now, job.class, job.kind);
         }
         if !is_watched {
             if let Role::Proxy(proxy) = &mut self.element.role {
@@ -429,7 +431,7 @@ impl Host {
             }
             return;
         }
-        if let Some((Job { what: What::Message(_), class, .. }, cost)) = served {
+        if let Some((Job { kind: JobKind::Message(_), class, .. }, cost)) = served {
             self.element.guard.on_dequeue(now, class, self.cpu.occupied());
             self.element.guard.on_served(class, cost);
         }
@@ -506,8 +508,8 @@ impl Host {
                 self.element.results.give_ups.add(now, 1.0);
             }
             let at = self.fires.insert(fire);
-            let (what, class) = (What::Timer(at), MessageClass::Timer);
-            let job = Job { what, class, is_spared: false, key: 0, since: now };
+            let (kind, class) = (JobKind::Timer(at), MessageClass::Timer);
+            let job = Job { kind, class, is_spared: false, key: 0, since: now };
             self.enqueue(now, Priority::P1, job);
         }
     }
@@ -556,7 +558,7 @@ impl Host {
         let mut lost = Vec::new();
         self.cpu.fail(now, |job| lost.push(job));
         for job in lost {
-            self.forget(job.what);
+            self.forget(job.kind);
         }
         self.outs.iter_mut().for_each(Vec::clear);
         self.unanswered.clear();

@@ -23,13 +23,13 @@ pub enum StateKeeping {
     Always,
     /// None keeps state: stateless forwarding (RFC 3261 §16.11).
     Never,
-    /// Each keeps this share, from 0 to 1, of the calls that arrive without state and go on to a proxy that shares out
-    /// state. It keeps all calls that leave the network.
+    /// Each keeps this share, from 0 to 1, of the calls that arrive without state and are forwarded to a proxy that
+    /// shares out state. It keeps all calls that leave the network.
     Share(f64),
     /// Each proxy finds its share.
     Distributed(DistributionSettings),
-    /// Each proxy finds its share, and calls are not marked. In each period, a proxy learns only which part of its
-    /// calls has its state kept by the proxies before it (`Csf_up` of the SERvartuka paper, algorithm 1). All proxies
+    /// Each proxy finds its share, and calls are not marked. In each period, a proxy learns only for which part of its
+    /// calls an earlier proxy keeps the state (`Csf_up` of the SERvartuka paper, algorithm 1). All proxies
     /// order the calls alike by Call-ID. Each proxy along one direction therefore knows which part is already kept.
     Unmarked(DistributionSettings),
     /// Each decides for each request by its own utilisation: the rule of Cortes et al., with links that count as lossy.
@@ -37,8 +37,8 @@ pub enum StateKeeping {
 }
 
 /// Rule of Cortes et al. (SERvartuka paper, section 6). A proxy handles a request statefully if the link is lossy and
-/// its utilisation is low, or its utilisation is medium and the request is an INVITE or BYE. It also does so if the
-/// request forks, which does not occur in the model.
+/// its utilisation is low. At medium utilisation it does so for INVITE and BYE only. It also does so if the request
+/// forks, which does not occur in the model.
 fn is_kept_at(utilisation: f64, method: Method) -> bool {
     utilisation < 0.60 || (matches!(method, Method::Invite | Method::Bye) && utilisation < 0.75)
 }
@@ -73,7 +73,7 @@ pub enum ProxyModel {
         trying: bool,
     },
     /// A running server with its default settings. It refuses new calls by their waiting time. A proxy with
-    /// [`StateKeeping::Distributed`] also refuses the share of clients' calls beyond [`Distributor::takes`]. Between
+    /// [`StateKeeping::Distributed`] also refuses the share of clients' calls beyond [`Distributor::accepted_share`]. Between
     /// neighbours that share out state the 100 comes after 200 ms, otherwise at once.
     OfServer,
 }
@@ -102,13 +102,13 @@ enum Rule {
     Never,
     Share { share: f64, rng: Rng },
     Distributed(Box<Distributor<HostId>>),
-    Unmarked(Box<Distributor<HostId>>, Told),
+    Unmarked(Box<Distributor<HostId>>, UpstreamState),
     ByUtilisation { utilisation: f64 },
 }
 
 /// Information about the calls whose state is kept by proxies before this one, without marks.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
+struct UpstreamState {
     /// Part of the proxy's calls in the last period, from 0 to 1.
     part: f64,
     /// Calls of this period, and the number of them whose state is kept before this proxy.
@@ -143,7 +143,7 @@ impl Keeper {
                 Rule::Distributed(Box::new(Distributor::new(settings, rng.random())))
             }
             StateKeeping::Unmarked(settings) => {
-                Rule::Unmarked(Box::new(Distributor::new(settings, rng.random())), Told::default())
+                Rule::Unmarked(Box::new(Distributor::new(settings, rng.random())), UpstreamState::default())
             }
             StateKeeping::ByUtilisation => Rule::ByUtilisation { utilisation: 0.0 },
         };
@@ -185,14 +185,14 @@ impl Keeper {
             Rule::Distributed(distributor) => {
                 distributor.on_call(now, Call { from, to, kept, key }) == StateDecision::Keep
             }
-            Rule::Unmarked(distributor, told) => {
-                told.calls += 1;
-                told.kept += u32::from(kept);
+            Rule::Unmarked(distributor, upstream) => {
+                upstream.calls += 1;
+                upstream.kept += u32::from(kept);
                 let place = place_of(key);
-                let kept = place < told.part;
+                let kept = place < upstream.part;
                 distributor.on_call(now, Call { from, to, kept, key });
                 let share = if let NextHop::Neighbour(next) = to { distributor.keep(next) } else { 1.0 };
-                !kept && place < told.part + (1.0 - told.part) * share
+                !kept && place < upstream.part + (1.0 - upstream.part) * share
             }
             Rule::ByUtilisation { utilisation } => is_kept_at(*utilisation, Method::Invite),
         }
@@ -211,10 +211,10 @@ impl Keeper {
         let length = self.period();
         match &mut self.rule {
             Rule::Distributed(distributor) => distributor.on_period(now, length, utilisation),
-            Rule::Unmarked(distributor, told) => {
+            Rule::Unmarked(distributor, upstream) => {
                 distributor.on_period(now, length, utilisation);
-                let part = f64::from(told.kept) / f64::from(told.calls.max(1));
-                *told = Told { part, ..Told::default() };
+                let part = f64::from(upstream.kept) / f64::from(upstream.calls.max(1));
+                *upstream = UpstreamState { part, ..UpstreamState::default() };
             }
             Rule::ByUtilisation { utilisation: last } => *last = utilisation,
             Rule::Never | Rule::Share { .. } => {}
@@ -225,7 +225,7 @@ impl Keeper {
     pub(super) fn origin(&self, from: HostId) -> NewRequestSender {
         match &self.rule {
             Rule::Distributed(_) if self.map.shares_state(from) => NewRequestSender::Chain,
-            Rule::Distributed(distributor) => NewRequestSender::Client(distributor.takes()),
+            Rule::Distributed(distributor) => NewRequestSender::Client(distributor.accepted_share()),
             _ => NewRequestSender::Client(1.0),
         }
     }

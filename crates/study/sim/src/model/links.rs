@@ -61,7 +61,7 @@ pub fn rules(link: &LinkFaults, from: &[engine::HostIndex], to: &[engine::HostIn
     let both = from.iter().flat_map(|&one| to.iter().flat_map(move |&other| [(one, other), (other, one)]));
     let pairs: BTreeSet<_> = both.collect();
     let of_pair = |(from, to)| {
-        let rule = |what| FaultRule { from: Some(from), to: Some(to), when: when.clone(), what };
+        let rule = |effect| FaultRule { from: Some(from), to: Some(to), when: when.clone(), effect };
         effects(link).into_iter().map(rule).collect::<Vec<_>>()
     };
     pairs.into_iter().flat_map(of_pair).collect()

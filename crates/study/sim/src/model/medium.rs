@@ -173,8 +173,8 @@ impl Router {
         self.path_after(message, message.stage.into())
     }
 
-    /// Returns the same path for the request that a response answers. `None` for requests off the path of calls: a
-    /// callee's request runs in the opposite direction, a CANCEL only from one host to the next.
+    /// Returns the rest of the path, from this host, of the request that a response answers. `None` for requests off
+    /// the path of calls: a callee's request runs in the opposite direction, a CANCEL only from one host to the next.
     pub(crate) fn path_answered(&self, response: &ModelMessage) -> Option<DownstreamPath> {
         // One Via is the caller's, and each earlier host has added one.
         let passed = response.vias.len() - 1;

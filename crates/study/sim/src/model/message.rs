@@ -190,7 +190,7 @@ impl ModelMessage {
 
     /// The topmost Via.
     pub fn top(&self) -> ModelVia {
-        *self.vias.last().expect("whoever sends a message puts a Via on it")
+        *self.vias.last().expect("the sender of each message adds a Via")
     }
 
     /// CSeq number: 1 for an INVITE and its CANCEL and ACK, 2 for a BYE.
@@ -294,7 +294,7 @@ impl LinkMessage {
 }
 
 impl Sent {
-    /// Returns the request of another method that belongs to a sent INVITE and has only its top Via (§9.1, §17.1.1.3).
+    /// Returns the CANCEL or ACK of a sent INVITE, with only the top Via of the INVITE (§9.1, §17.1.1.3).
     pub(crate) fn sibling(&self, method: Method, to_tag: Option<HostId>) -> Self {
         let vias = Vias::one(self.message.top());
         let message = ModelMessage { method, to_tag, vias, ..self.message };

@@ -15,7 +15,7 @@ use super::ties;
 use super::work::{Proxy, Role};
 use crate::engine::{self, Card, CardSide, EventQueue, SimNetwork, StallConfig, Stalls, Ticket, Trace};
 use base::{Instant, Rng, Slab};
-use config::scenario::{self, Group, Scenario, What};
+use config::scenario::{self, FaultKind, Group, Scenario};
 use core::time::Duration;
 use load::RandomTime;
 use std::sync::Arc;
@@ -211,11 +211,11 @@ impl<'a> World<'a> {
                 }
             }
             Event::Arrives(at) => {
-                let carried = self.on_the_way.remove(at).expect("it arrives once");
+                let carried = self.on_the_way.remove(at).expect("each message arrives once");
                 self.deliver(now, carried);
             }
             Event::Leaves(at) => {
-                let carried = self.on_the_way.remove(at).expect("it leaves once");
+                let carried = self.on_the_way.remove(at).expect("each message leaves once");
                 self.carry(now, carried);
             }
             Event::Card(host, side) => self.through_card(now, host, side),
@@ -375,19 +375,19 @@ impl<'a> World<'a> {
     fn fault(&mut self, now: Instant, index: u32) {
         let host = self.faulty(index);
         let fault = &self.scenario.faults[index as usize];
-        match fault.what {
-            What::Stall(length) => self.stop(now, host, length),
-            What::Slowdown(factor) => {
+        match fault.kind {
+            FaultKind::Stall(length) => self.stop(now, host, length),
+            FaultKind::Slowdown(factor) => {
                 let background = self.scenario.groups[fault.group].background;
                 self.hosts[host.index()].slow_down(1.0 - (1.0 - background) * factor);
             }
-            What::Failing(share) => self.hosts[host.index()].element.failing.0 = share,
-            What::Card(share) => {
+            FaultKind::Failing(share) => self.hosts[host.index()].element.failing.0 = share,
+            FaultKind::Card(share) => {
                 if let Some(card) = &mut self.cards[host.index()] {
                     card.set_share(share);
                 }
             }
-            What::Restart(length) => {
+            FaultKind::Restart(length) => {
                 self.hosts[host.index()].fail(now);
                 if let Role::Server = self.hosts[host.index()].element.role {
                     self.agents.die(host);

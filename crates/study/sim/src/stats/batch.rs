@@ -6,7 +6,7 @@ use super::{Confidence, Interval, Moments};
 /// more, batches are short and no longer independent.
 const BATCHES_MIN: usize = 10;
 
-/// Mean of one long correlated run (a rate, a waiting time) by batch means: the bins are joined to batches so long that
+/// Mean of one long correlated run (a rate, a waiting time) by batch means. The bins are joined to batches so long that
 /// their means are almost independent. Each bin has its part of a total and of the number that divides the total.
 ///
 /// `None` if there are fewer than ten bins, or if the number of a batch is zero.
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_counts_by_what_it_is_divided_by() {
+    fn a_batch_is_weighted_by_its_number() {
         let numbers = [1.0, 3.0].repeat(10);
         let totals = [4.0, 0.0].repeat(10);
         let interval = batch_means(&totals, &numbers, Confidence::P95).expect("ten batches of two");

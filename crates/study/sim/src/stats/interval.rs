@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_pairs_have_in_common_cancels() {
+    fn the_common_variation_of_pairs_cancels() {
         let common = [3.0, 80.0, 41.0, 7.0, 55.0];
         let faster = common.map(|x| x + 1.0);
         let slower = [3.9, 81.1, 42.0, 8.1, 55.9].map(|x| x + 1.0);

@@ -36,9 +36,9 @@ impl Settling {
     /// Differences up to `matters` are ignored, whatever the mean is.
     ///
     /// # Panics
-    /// When `least` is below four bins: both halves of a half need one.
+    /// When `least` is below four bins: only half of the bins count, and both halves of these need a bin.
     pub fn new(least: usize, most: usize, matters: f64) -> Self {
-        assert!(least >= 4, "a test needs four bins at least, and it got {least}");
+        assert!(least >= 4, "a test needs at least four bins, not {least}");
         let most = most.max(least);
         Self { bins: Vec::new(), next: least, most, matters, passed: None, is_stationary: false }
     }
@@ -118,7 +118,7 @@ mod tests {
 
     /// Random calls at 270 a second differ by about 16 from one second to the next.
     #[test]
-    fn what_does_not_change_is_mostly_stationary_at_the_second_test() {
+    fn a_constant_is_mostly_stationary_at_the_second_test() {
         let mut lengths = Vec::new();
         for seed in 0..100 {
             let mut rng = Rng::from_seed(seed);
@@ -134,7 +134,7 @@ mod tests {
     /// A mean over a fixed minute after forty seconds would give 7, 30 and 48 instead of 0, for time constants of 30,
     /// 100 and 300 s.
     #[test]
-    fn what_decays_counts_only_once_it_has_decayed() {
+    fn a_decay_counts_only_after_its_end() {
         for time in [10.0, 30.0, 100.0, 300.0, 60.0 * Settling::SLOWEST - 50.0] {
             let (settling, mean) = settle(100_000, |at| 60.0 * (-at / time).exp());
             assert!(settling.is_stationary());
@@ -145,16 +145,16 @@ mod tests {
         assert!((mean / 89.0 - 1.0).abs() < 0.02, "{mean}");
     }
 
-    /// Effect of the limit: a slower decay is taken for constant.
+    /// A decay slower than [`Settling::SLOWEST`] is taken for constant.
     #[test]
-    fn what_decays_more_slowly_than_the_limit_is_not_seen() {
+    fn a_decay_slower_than_the_limit_is_not_detected() {
         let time = 60.0 * Settling::SLOWEST + 150.0;
         let (settling, mean) = settle(100_000, |at| 60.0 * (-at / time).exp());
         assert!(settling.is_stationary() && mean > 30.0, "{mean}");
     }
 
     #[test]
-    fn what_goes_on_to_change_is_not_called_stationary() {
+    fn a_lasting_change_is_not_stationary() {
         let (settling, _) = settle(2_000, |at| at);
         assert!(!settling.is_stationary());
         assert_eq!((settling.len(), settling.warm_up()), (2_000, 1_000));

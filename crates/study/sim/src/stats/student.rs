@@ -13,7 +13,7 @@ pub fn student_t(confidence: f64, degrees: u64) -> f64 {
     while within(high, degrees) < confidence {
         (low, high) = (high, high * 2.0);
     }
-    // Until both are neighbours: each step halves the range, and f64 has 52 bits.
+    // Afterwards `low` and `high` are neighbouring numbers: each step halves the range, and f64 has 52 bits.
     for _ in 0..60 {
         let middle = f64::midpoint(low, high);
         if within(middle, degrees) < confidence { low = middle } else { high = middle }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_those_of_the_printed_tables() {
+    fn quantiles_equal_the_printed_tables() {
         for (confidence, degrees, expected) in [
             (0.95, 1, 12.706),
             (0.95, 2, 4.303),

@@ -32,8 +32,8 @@ pub fn sweep<T: Send>(
             let (sender, next, run) = (sender.clone(), &next, &run);
             scope.spawn(move || {
                 loop {
-                    let begun = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(index) = count.checked_sub(begun + 1) else { break };
+                    let started = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(index) = count.checked_sub(started + 1) else { break };
                     // The receiver is gone only when the calling thread panics.
                     if sender.send((index, run(index))).is_err() {
                         break;

@@ -1,7 +1,7 @@
 //! Ownership of calls, as seen in the answerers' responses.
 
 use crate::RunRule;
-use crate::call::begins;
+use crate::call::is_initial_invite;
 use crate::plan::answerer_address;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ pub(super) struct Answered {
     owners: BTreeMap<Vec<u8>, SocketAddr>,
     /// Call-IDs of the answered calls that have not ended, by answerer.
     open: BTreeMap<SocketAddr, BTreeSet<Vec<u8>>>,
-    /// Call-IDs of calls whose answerer has died, or a proxy with a transaction of theirs.
+    /// Call-IDs of calls that are lost because their answerer, or a process with their transaction, has died.
     lost: BTreeSet<Vec<u8>>,
     /// Call-IDs of calls that were sent to an answerer and got no response.
     unheard: BTreeSet<Vec<u8>>,
@@ -23,8 +23,8 @@ pub(super) struct Answered {
 }
 
 impl Answered {
-    /// A process got this request.
-    pub(super) fn asked(&mut self, bytes: &[u8]) {
+    /// Records a request that a process received.
+    pub(super) fn request_received(&mut self, bytes: &[u8]) {
         if let Ok(request) = wire::scan(bytes)
             && request.method() == Some(Method::Cancel)
         {
@@ -32,8 +32,8 @@ impl Answered {
         }
     }
 
-    /// An answerer sent this. Checks that it answers no ACK (RFC 3261 §17).
-    pub(super) fn said(&mut self, from: SocketAddr, response: &Message<'_>) -> Result<(), String> {
+    /// Records a response of an answerer, and checks that it is not for an ACK (RFC 3261 §17).
+    pub(super) fn response_sent(&mut self, from: SocketAddr, response: &Message<'_>) -> Result<(), String> {
         let Some(status) = response.status() else { return Ok(()) };
         self.unheard.remove(response.call_id());
         let open = self.open.entry(from).or_default();
@@ -60,7 +60,7 @@ impl Answered {
         self.lost.extend(calls);
     }
 
-    /// An answerer died. Its answered calls are lost, and no proxy is to blame.
+    /// An answerer died. Its answered calls are lost, which is no fault of a proxy.
     pub(super) fn died(&mut self, answerer: SocketAddr) {
         self.lost.append(self.open.entry(answerer).or_default());
     }
@@ -82,7 +82,7 @@ impl Answered {
         if request.method().is_none() || !is_answerer(to) {
             return Ok(());
         }
-        if begins(&request) {
+        if is_initial_invite(&request) {
             self.unheard.insert(request.call_id().to_vec());
         }
         let owner = request.to_tag().and_then(|tag| self.owners.get(tag));

@@ -27,7 +27,7 @@ struct Way {
 struct Life {
     calls: BTreeSet<Vec<u8>>,
     /// Received requests, where requests are forwarded with a transaction.
-    asked: BTreeSet<RequestKey>,
+    received: BTreeSet<RequestKey>,
     /// Call-IDs of its INVITEs without a final response.
     unsettled: BTreeSet<Vec<u8>>,
     /// Call-IDs of INVITEs neither forwarded nor answered yet, with the latest time for that.
@@ -98,8 +98,8 @@ impl BalancerChecker {
         self.lives[usize::from(process)] = Life::default();
     }
 
-    /// Returns the calls whose INVITE had a transaction in a process that has ended, or gets no more responses. They
-    /// are lost.
+    /// Returns the calls that are lost because their INVITE had a transaction in this process, which has ended or gets
+    /// no more responses.
     pub(super) fn unsettled(&mut self, process: u16) -> BTreeSet<Vec<u8>> {
         core::mem::take(&mut self.lives[usize::from(process)].unsettled)
     }
@@ -119,7 +119,7 @@ impl BalancerChecker {
         }
         match life.waiting.iter().find(|(_, until)| **until < now) {
             Some((call, until)) => {
-                Err(RunRule::Waits.broken(format_args!("call {} until {until}", call.escape_ascii())))
+                Err(RunRule::WaitTooLong.broken(format_args!("call {} until {until}", call.escape_ascii())))
             }
             None => Ok(()),
         }
@@ -152,7 +152,7 @@ impl BalancerChecker {
         if self.has_transactions {
             let life = &mut self.lives[usize::from(number)];
             life.calls.insert(request.call_id().to_vec());
-            life.asked.insert(key(&request, request.cseq().method));
+            life.received.insert(key(&request, request.cseq().method));
             if request.cseq().method != Method::Invite || request.to_tag().is_some() {
                 return Ok(());
             }
@@ -209,7 +209,7 @@ impl BalancerChecker {
         let new_call = life.calls.insert(request.call_id().to_vec());
         let of_invite = matches!(method, Method::Ack | Method::Cancel);
         let first = if of_invite {
-            // After the call is forgotten, any node that may have the INVITE is asked.
+            // After the call is forgotten, the request goes to any node that may have the INVITE.
             let known = process.shards_with(request.call_id()).next().is_some();
             life.ways.get(&self::key(request, Method::Invite)).filter(|_| known).cloned()
         } else {
@@ -218,10 +218,10 @@ impl BalancerChecker {
         let name = || format!("{} of call {}", method.name(), request.call_id().escape_ascii());
         match first {
             Some(first) if first.to != to => {
-                // Only a request outside dialogs may move, and only while its node is dead.
+                // Only a request outside dialogs may go to another node, and only while its node is dead.
                 let dead = process.slot_at(first.to).is_some_and(|slot| !process.is_up(slot));
                 if of_invite || request.to_tag().is_some() || !dead {
-                    return Err(RunRule::Moved.broken(format_args!(
+                    return Err(RunRule::NodeChanged.broken(format_args!(
                         "{} to {to}, first {}",
                         name(),
                         first.to
@@ -229,7 +229,7 @@ impl BalancerChecker {
                 }
             }
             Some(first) if first.branch != way.branch && !self.names_connections => {
-                return Err(RunRule::Rebranched.broken(format_args!("{} to {to}", name())));
+                return Err(RunRule::BranchChanged.broken(format_args!("{} to {to}", name())));
             }
             None if new_call
                 && method == Method::Invite
@@ -249,7 +249,7 @@ impl BalancerChecker {
             let (before, now) = (before.escape_ascii(), way.branch.escape_ascii());
             let name = name();
             return Err(
-                RunRule::RebranchedLater.broken(format_args!("{name} to {to} as {now}, not {before}"))
+                RunRule::BranchChangedLater.broken(format_args!("{name} to {to} as {now}, not {before}"))
             );
         }
         Ok(())
@@ -262,11 +262,13 @@ impl BalancerChecker {
         Self::sums(state)?;
         let (seen, sessions) = (life.calls.len(), state.sessions);
         if sessions > seen {
-            return Err(RunRule::SessionsSeen.broken(format_args!("{sessions} there, {seen} seen")));
+            return Err(RunRule::TooManySessions.broken(format_args!("{sessions} sessions, {seen} calls")));
         }
-        let (open, seen) = (state.transactions, life.ways.len() + life.asked.len());
+        let (open, seen) = (state.transactions, life.ways.len() + life.received.len());
         if open > seen {
-            return Err(RunRule::TransactionsSeen.broken(format_args!("{open} open, {seen} seen")));
+            return Err(
+                RunRule::TooManyTransactions.broken(format_args!("{open} transactions, {seen} requests"))
+            );
         }
         Ok(())
     }
@@ -286,7 +288,7 @@ impl BalancerChecker {
         let (TableCounts { active, expired }, sessions) = (state.counts, state.sessions);
         if active + expired != sessions {
             return Err(RunRule::SessionsCounted
-                .broken(format_args!("{active} + {expired} counted, {sessions} there")));
+                .broken(format_args!("{active} + {expired} counted, {sessions} in the table")));
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! record if its pool keeps the state of calls.
 
 use super::balancer::{RequestKey, key};
-use crate::call::{COPIES, CallName, DialogName, begins, call_of};
+use crate::call::{COPIES, CallName, DialogName, call_of, is_initial_invite};
 use crate::plan::{FilePlan, PoolPlan, user_number};
 use crate::watch::Hop;
 use crate::{RunRule, Sent};
@@ -16,7 +16,7 @@ use wire::{Message, Method};
 /// Start of a refusal because of a limit on calls.
 const TOO_MANY: &[u8] = b"SIP/2.0 503 Too Many Calls\r\n";
 
-/// A call whose INVITE has come in.
+/// A call whose INVITE was received.
 struct Call {
     /// The callee's number, if the Request-URI has one.
     user: Option<u16>,
@@ -40,7 +40,7 @@ struct Life {
     answered: BTreeSet<DialogName>,
     /// Dialogs with an answered BYE.
     hung_up: BTreeSet<DialogName>,
-    /// Causes of the ends in the records of each dialog, in order, and whether each is final.
+    /// For each record of a dialog, in order: the cause of the end, and whether the record is final.
     records: BTreeMap<DialogName, Vec<(Option<Cause>, bool)>>,
 }
 
@@ -48,10 +48,11 @@ struct Life {
 pub(super) struct MixedChecker {
     hop: Hop,
     file: FilePlan,
-    /// When that file was loaded.
+    /// When `file` was loaded.
     since: Instant,
     lives: Vec<Life>,
-    /// Whether no process has ended or was taken over from. No call is then known by its tokens alone.
+    /// Whether no process has ended, and no process has taken over from another. No call is then known by its tokens
+    /// alone.
     is_unbroken: bool,
 }
 
@@ -85,13 +86,13 @@ impl MixedChecker {
     /// A process ended. The next one starts without state. Returns the Call-IDs of its open requests.
     pub(super) fn ended(&mut self, process: u16) -> Vec<Vec<u8>> {
         self.is_unbroken = false;
-        in_hand(core::mem::take(&mut self.lives[usize::from(process)]).open)
+        call_ids(core::mem::take(&mut self.lives[usize::from(process)]).open)
     }
 
     /// Another process took over the address. Returns the Call-IDs of the open requests, which are lost.
     pub(super) fn taken_over(&mut self, process: u16) -> Vec<Vec<u8>> {
         self.is_unbroken = false;
-        in_hand(core::mem::take(&mut self.lives[usize::from(process)].open))
+        call_ids(core::mem::take(&mut self.lives[usize::from(process)].open))
     }
 
     /// A process wrote these records.
@@ -122,7 +123,7 @@ impl MixedChecker {
         let got = got.and_then(|(_, bytes)| wire::scan(bytes).ok());
         let request = got.filter(|message| message.method().is_some_and(|method| method != Method::Ack));
         if let Some(request) = &request {
-            life.asked(file, request, shard);
+            life.request_received(file, request, shard);
             life.check_refused((now, since), file, request, sent)?;
         }
         for one in sent {
@@ -131,9 +132,9 @@ impl MixedChecker {
                 if self.is_unbroken {
                     life.check_full(file, &message)?;
                 }
-                life.answers(now, &message);
-            } else if begins(&message) {
-                life.goes(file, &message, one.to)?;
+                life.response_sent(now, &message);
+            } else if is_initial_invite(&message) {
+                life.invite_forwarded(file, &message, one.to)?;
             }
         }
         Ok(())
@@ -145,11 +146,11 @@ impl MixedChecker {
             if let Some((call, _)) = answered.iter().find(|dialog| !records.contains_key(dialog)) {
                 return Err(RunRule::NoRecord.broken(format_args!("call {}", name_of(call))));
             }
-            if let Some(((call, _), told)) = records.iter().find(|(_, told)| finals(told) > 1) {
-                return Err(RunRule::TwoRecords.broken(format_args!("call {}: {told:?}", name_of(call))));
+            if let Some(((call, _), ends)) = records.iter().find(|(_, ends)| finals(ends) > 1) {
+                return Err(RunRule::TwoRecords.broken(format_args!("call {}: {ends:?}", name_of(call))));
             }
             let is_lost = |dialog: &&DialogName| {
-                records.get(*dialog).is_some_and(|told| matches!(told[..], [(Some(Cause::Lost), _)]))
+                records.get(*dialog).is_some_and(|ends| matches!(ends[..], [(Some(Cause::Lost), _)]))
             };
             if let Some((call, _)) = hung_up.iter().find(is_lost) {
                 return Err(RunRule::LostRecord.broken(format_args!("call {}", name_of(call))));
@@ -160,13 +161,13 @@ impl MixedChecker {
 }
 
 /// Returns the Call-IDs of requests without a final response.
-fn in_hand(open: BTreeMap<RequestKey, (CallName, Method)>) -> Vec<Vec<u8>> {
+fn call_ids(open: BTreeMap<RequestKey, (CallName, Method)>) -> Vec<Vec<u8>> {
     open.into_values().map(|((call_id, _), _)| call_id).collect()
 }
 
-/// Counts the final revisions of a record. Later messages of a call may have revised the others.
-fn finals(told: &[(Option<Cause>, bool)]) -> usize {
-    told.iter().filter(|(_, is_final)| *is_final).count()
+/// Counts the final revisions of a record. Later messages of a call may have revised the records that are not final.
+fn finals(ends: &[(Option<Cause>, bool)]) -> usize {
+    ends.iter().filter(|(_, is_final)| *is_final).count()
 }
 
 /// Returns the members of all pools that a call for this user may go to.
@@ -175,10 +176,10 @@ fn targets(file: &FilePlan, user: Option<u16>) -> BTreeSet<SocketAddr> {
 }
 
 impl Life {
-    fn asked(&mut self, file: &FilePlan, request: &Message<'_>, shard: Option<usize>) {
+    fn request_received(&mut self, file: &FilePlan, request: &Message<'_>, shard: Option<usize>) {
         let method = request.cseq().method;
         self.open.insert(key(request, method), (call_of(request), method));
-        if begins(request) {
+        if is_initial_invite(request) {
             let user = user_number(request);
             let targets = || targets(file, user);
             let call = || Call { user, shard, targets: targets(), kept: BTreeSet::new() };
@@ -186,7 +187,7 @@ impl Life {
         }
     }
 
-    /// Checks that a refusal is final: a late copy of a refused INVITE begins no call, where transactions are kept.
+    /// Checks that a refusal is final where transactions are kept: a late copy of a refused INVITE starts no call.
     fn check_refused(
         &self,
         (now, since): (Instant, Instant),
@@ -198,15 +199,16 @@ impl Life {
         let Some(&at) = refused else { return Ok(()) };
         let is_kept =
             file.pools_for(user_number(request)).all(|pool| pool.settings.service.has_transactions());
-        let goes_on = || sent.iter().any(|one| wire::scan(&one.bytes).is_ok_and(|sent| begins(&sent)));
+        let goes_on =
+            || sent.iter().any(|one| wire::scan(&one.bytes).is_ok_and(|sent| is_initial_invite(&sent)));
         if is_kept && since < at && now < at + COPIES && goes_on() {
-            return Err(RunRule::Ghost.broken(format_args!("call {}", name_of(&call_of(request)))));
+            return Err(RunRule::RefusedStarted.broken(format_args!("call {}", name_of(&call_of(request)))));
         }
         Ok(())
     }
 
-    /// Checks that a limit on calls refuses one only at the limit. INVITEs without an answer count, and answered calls
-    /// that have not ended by their records.
+    /// Checks that a limit on calls refuses a call only at the limit. INVITEs without an answer count, and so do
+    /// answered calls that have not ended according to their records.
     fn check_full(&self, file: &FilePlan, response: &Message<'_>) -> Result<(), String> {
         let call = call_of(response);
         // A copy of a refused INVITE gets the same answer, whatever the number of calls.
@@ -218,19 +220,19 @@ impl Life {
         };
         let rings = self.open.values().filter(|(_, method)| *method == Method::Invite).map(|(name, _)| name);
         let goes_on =
-            |told: &Vec<(Option<Cause>, bool)>| matches!(told.last(), Some((Some(Cause::Reopened), _)));
+            |ends: &Vec<(Option<Cause>, bool)>| matches!(ends.last(), Some((Some(Cause::Reopened), _)));
         let talks = self.answered.iter().filter(|dialog| self.records.get(*dialog).is_none_or(goes_on));
         let there = rings.chain(talks.map(|(name, _)| name)).filter(is_other).count();
         let most = file.calls.most.div_ceil(usize::from(file.shards));
         if there < most {
             let name = name_of(&call);
-            return Err(RunRule::RefusedEarly.broken(format_args!("call {name}, {there} there of {most}")));
+            return Err(RunRule::RefusedEarly.broken(format_args!("call {name}, {there} of {most} calls")));
         }
         Ok(())
     }
 
     /// A response was sent.
-    fn answers(&mut self, now: Instant, response: &Message<'_>) {
+    fn response_sent(&mut self, now: Instant, response: &Message<'_>) {
         let status = response.status().unwrap_or_default();
         if status < 200 {
             return;
@@ -260,7 +262,12 @@ impl Life {
     }
 
     /// An INVITE was forwarded to a member.
-    fn goes(&mut self, file: &FilePlan, invite: &Message<'_>, to: SocketAddr) -> Result<(), String> {
+    fn invite_forwarded(
+        &mut self,
+        file: &FilePlan,
+        invite: &Message<'_>,
+        to: SocketAddr,
+    ) -> Result<(), String> {
         let name = call_of(invite);
         let call = self.calls.get_mut(&name).filter(|call| call.targets.contains(&to));
         let Some(call) = call else {

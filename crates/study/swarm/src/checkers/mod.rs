@@ -1,6 +1,7 @@
 //! Observers of a run's balancers and proxies: their messages, and the state that they report.
 //!
-//! Apart from the configuration, the plan is hidden from them. They derive from the messages alone which rules apply.
+//! The observers do not see the plan, apart from the configuration. They derive from the messages alone which rules
+//! apply.
 
 mod answered;
 mod balancer;
@@ -53,9 +54,9 @@ pub(super) struct Checkers {
     records: Option<Records>,
     /// For sites that share out authentication.
     verified: Verified,
-    /// The files of these sites, which never change.
+    /// The files of the sites that share out authentication. These files never change.
     sharing_users: BTreeMap<u16, FilePlan>,
-    /// Requests that wait at each of these sites.
+    /// Requests that wait at each site that shares out authentication.
     waiting: BTreeMap<u16, Waiting>,
     sites: Vec<SiteWatch>,
     /// By site.
@@ -189,7 +190,7 @@ impl Checkers {
     }
 
     /// Records that a process wrote in the step that the next [`datagram`](Self::datagram) or
-    /// [`unasked`](Self::unasked) covers.
+    /// [`sent_without_datagram`](Self::sent_without_datagram) covers.
     pub(super) fn written(&mut self, place: SiteProcess, records: &[CallRecord]) {
         if let Some(all) = &mut self.records {
             all.written(place.site, records);
@@ -210,7 +211,7 @@ impl Checkers {
         (from, bytes): (SocketAddr, &[u8]),
         sent: &[Sent],
     ) -> Result<(), String> {
-        self.answered.asked(bytes);
+        self.answered.request_received(bytes);
         for one in sent {
             self.answered.check(&one.bytes, one.to)?;
         }
@@ -250,7 +251,7 @@ impl Checkers {
 
     /// A process sent `sent` without an incoming datagram. A request that waited for a store is checked as if it had
     /// come now.
-    pub(super) fn unasked(
+    pub(super) fn sent_without_datagram(
         &mut self,
         now: Instant,
         place: SiteProcess,
@@ -279,7 +280,7 @@ impl Checkers {
             SiteWatch::Balancer(watch) if sent.is_empty() || watch.has_transactions() => {
                 watch.settle((now, place.process), sent)
             }
-            SiteWatch::Balancer(_) => Err(RunRule::Unasked.broken(format_args!("{sent:?}"))),
+            SiteWatch::Balancer(_) => Err(RunRule::SentWithoutInput.broken(format_args!("{sent:?}"))),
             SiteWatch::Proxy(watch) => {
                 watch.check(now, cause, sent);
                 self.shared.sent(place.site, sent);
@@ -294,9 +295,9 @@ impl Checkers {
     }
 
     /// An answerer sent a response.
-    pub(super) fn said(&mut self, from: SocketAddr, response: &Message<'_>) -> Result<(), String> {
-        self.scaled.values_mut().for_each(|scaled| scaled.said(from, response));
-        self.answered.said(from, response)
+    pub(super) fn response_sent(&mut self, from: SocketAddr, response: &Message<'_>) -> Result<(), String> {
+        self.scaled.values_mut().for_each(|scaled| scaled.server_sent(from, response));
+        self.answered.response_sent(from, response)
     }
 
     /// A process sent `sent`.

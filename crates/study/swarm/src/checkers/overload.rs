@@ -1,7 +1,7 @@
 //! Rules for overload control: a refused request is not forwarded, and only neighbours get feedback.
 
 use super::balancer::{RequestKey, key};
-use crate::call::begins;
+use crate::call::is_initial_invite;
 use crate::plan::{FeedbackPlan, SITES};
 use crate::{RunRule, Sent};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,7 +52,7 @@ impl Overload {
         is_up: impl Fn(SocketAddr) -> bool,
     ) -> Result<(), String> {
         let Ok(request) = wire::scan(bytes) else { return Ok(()) };
-        if !begins(&request) {
+        if !is_initial_invite(&request) {
             return Ok(());
         }
         let life = &mut self.lives[usize::from(process)];
@@ -62,18 +62,18 @@ impl Overload {
             if OVERLOADED.iter().any(|start| one.bytes.starts_with(start)) {
                 if let Some(first) = life.went.get(&key).filter(|first| is_up(**first)) {
                     return Err(
-                        RunRule::AdmittedRefused.broken(format_args!("call {call}, first to {first}"))
+                        RunRule::ForwardedRefused.broken(format_args!("call {call}, first to {first}"))
                     );
                 }
                 let is_first = life.refused.insert(key.clone());
                 self.turned_away += u64::from(is_first && one.bytes.starts_with(OVERLOADED[0]));
-            } else if wire::scan(&one.bytes).is_ok_and(|message| begins(&message)) {
+            } else if wire::scan(&one.bytes).is_ok_and(|message| is_initial_invite(&message)) {
                 goes_on = Some(one.to);
             }
         }
         let Some(to) = goes_on else { return Ok(()) };
         if life.refused.contains(&key) {
-            return Err(RunRule::RefusedReached.broken(format_args!("call {call} to {to}")));
+            return Err(RunRule::RefusedForwarded.broken(format_args!("call {call} to {to}")));
         }
         life.went.entry(key).or_insert(to);
         Ok(())
@@ -92,7 +92,7 @@ impl Overload {
                 message.top_via().params(message.bytes()).any(|param| param.name == b"oc")
             };
             if is_said {
-                return Err(RunRule::FeedbackStray.broken(format_args!("to {}", one.to)));
+                return Err(RunRule::FeedbackTarget.broken(format_args!("to {}", one.to)));
             }
         }
         Ok(())

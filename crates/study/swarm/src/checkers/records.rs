@@ -1,5 +1,5 @@
-//! Records of calls whose dialogs are shared out, over all sites: an answered call that was hung up has one final
-//! record at one site.
+//! Checks the call records of sites that share out dialogs, all sites together: an answered call that was hung up has
+//! exactly one final record.
 
 use crate::call::{COPIES, CallName, DialogName, dialogs_of};
 use crate::plan::SITES;
@@ -10,26 +10,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use wire::Method;
 
-/// Phase of a call in which a process that it had passed ended.
+/// Phase that a call was in when a process on its path ended.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Died {
-    /// During the call. The next process learns from the Record-Route token whether it keeps the call, but not whether
-    /// a record was written.
+    /// During the call. The process that replaces it learns from the Record-Route token whether it keeps the call, but
+    /// not whether a record was written.
     InCall,
-    /// While copies of the INVITE could come. By one of them another site may keep the call.
+    /// While copies of the INVITE could come. A late copy may make another site keep the call.
     WhileInvited,
 }
 
 /// The dialogs of a run.
 #[derive(Default)]
 pub(super) struct Records {
-    /// The calls that passed each site.
+    /// Calls that passed each site.
     seen: BTreeMap<u16, BTreeSet<CallName>>,
     /// When the caller first got a 2xx to the INVITE.
     answered: BTreeMap<DialogName, Instant>,
     /// When a party first got a 2xx to a BYE.
     hung_up: BTreeMap<DialogName, Instant>,
-    /// Sites that wrote a final record, once for each record.
+    /// Sites that wrote a final record. A site appears once for each of its records.
     written: BTreeMap<DialogName, Vec<u16>>,
     died: BTreeMap<CallName, Died>,
 }
@@ -94,7 +94,7 @@ impl Records {
             let all_at_one = || sites.windows(2).all(|two| two[0] == two[1]);
             let (least, is_one) = match self.died.get(call) {
                 None => (1, sites.len() <= 1),
-                // A copy of the BYE produces another record of the next process.
+                // The process that replaces it writes another record when a copy of the BYE comes.
                 Some(Died::InCall) => (0, all_at_one()),
                 Some(Died::WhileInvited) => continue,
             };

@@ -31,7 +31,7 @@ pub(super) struct Scaled {
     call_lifetime: Duration,
     /// Time after which an unanswered BYE ends the call: its sender takes it to be over (RFC 3261 §15.1.1).
     transaction_timeout: Duration,
-    /// Shortest time from the start of a server that came up to its stop.
+    /// Shortest time between the start and the stop of a server that came up.
     stays: Duration,
     /// INVITEs that this life of the process sent, by server.
     given: BTreeSet<(SocketAddr, Vec<u8>)>,
@@ -39,11 +39,12 @@ pub(super) struct Scaled {
     accepted: BTreeSet<(SocketAddr, Vec<u8>)>,
     /// Calls whose 2xx the process received, and that have not ended.
     open: BTreeMap<SocketAddr, BTreeMap<Vec<u8>, Open>>,
-    /// When a scaling of this generation last ordered this server to start. Servers that it gave up are removed.
+    /// When a scaling of this generation last ordered this server to start. Servers that the scaling gave up are
+    /// removed.
     started: BTreeMap<(u64, u32), Instant>,
     /// Members that an operator has drained.
     drained: BTreeSet<SocketAddr>,
-    /// No more orders are allowed.
+    /// Whether no more orders are allowed.
     rests: bool,
 }
 
@@ -128,7 +129,7 @@ impl Scaled {
     }
 
     /// A server sent this message.
-    pub(super) fn said(&mut self, from: SocketAddr, message: &Message<'_>) {
+    pub(super) fn server_sent(&mut self, from: SocketAddr, message: &Message<'_>) {
         match (message.cseq().method, message.status()) {
             (Method::Invite, Some(200..300)) => {
                 self.accepted.insert((from, message.call_id().to_vec()));
@@ -166,7 +167,7 @@ impl Scaled {
     pub(super) fn looked(&self, ready: &[SocketAddr], state: &BalancerState) -> Result<(), String> {
         for (member, drains) in &state.drains {
             if drains.scaler && ready.contains(member) {
-                return Err(RunRule::DrainStays.broken(format_args!("{member}")));
+                return Err(RunRule::DrainNotEnded.broken(format_args!("{member}")));
             }
             if drains.operator != self.drained.contains(member) {
                 return Err(RunRule::OperatorDrain.broken(format_args!("{member}: {drains:?}")));
@@ -178,7 +179,7 @@ impl Scaled {
     /// The scaling of this generation gave an order.
     pub(super) fn ordered(&mut self, (now, number): (Instant, u64), order: &Order) -> Result<(), String> {
         if self.rests && matches!(order, Order::Start(_) | Order::Stop(_) | Order::Tell(News::Decided(..))) {
-            return Err(RunRule::Restless.broken(format_args!("{order:?}")));
+            return Err(RunRule::OrdersAfterEnd.broken(format_args!("{order:?}")));
         }
         match order {
             Order::Start(server) => drop(self.started.insert((number, server.index), now)),
@@ -188,7 +189,9 @@ impl Scaled {
             Order::Stop(server) => {
                 let started = self.started.get(&(number, server.index));
                 if let Some(started) = started.filter(|started| now - **started < self.stays) {
-                    return Err(RunRule::Flaps.broken(format_args!("{}, started at {started}", server.name)));
+                    return Err(
+                        RunRule::StoppedEarly.broken(format_args!("{}, started at {started}", server.name))
+                    );
                 }
             }
             Order::Drain(..) | Order::Doubt(_) | Order::List | Order::Tell(_) => {}
@@ -197,7 +200,7 @@ impl Scaled {
         let Some(address) = server.address else { return Ok(()) };
         match self.calls(now, address) {
             calls if calls.is_empty() => Ok(()),
-            calls => Err(RunRule::StoppedBusy.broken(format_args!("{address} has {calls:?}"))),
+            calls => Err(RunRule::BusyServerStopped.broken(format_args!("{address} has {calls:?}"))),
         }
     }
 

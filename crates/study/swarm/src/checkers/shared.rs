@@ -1,6 +1,6 @@
-//! The site that keeps each call's state, over all sites that share it out.
+//! Checks which site keeps the state of each call, over all sites that share out call state.
 
-use crate::call::{RequestName, begins, request_of};
+use crate::call::{RequestName, is_initial_invite, request_of};
 use crate::{RunRule, Sent};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::{Message, Method};
@@ -22,10 +22,10 @@ fn scanned(sent: &[Sent]) -> impl Iterator<Item = Message<'_>> {
 
 impl Shared {
     /// A site that shares state got `bytes` and sent `sent`. The site that keeps a call's state sends 100 (RFC 3261
-    /// §16.2). Checks that no second site does while the transaction exists.
+    /// §16.2). Checks that no second site sends 100 while the transaction exists.
     pub(super) fn datagram(&mut self, site: u16, bytes: &[u8], sent: &[Sent]) -> Result<(), String> {
         let Ok(request) = wire::scan(bytes) else { return Ok(()) };
-        if !begins(&request) {
+        if !is_initial_invite(&request) {
             return Ok(());
         }
         let call = request_of(&request);
@@ -43,7 +43,7 @@ impl Shared {
         }
     }
 
-    /// A site sent this. The transaction of a refused call ends soon.
+    /// Records messages that a site sent. The transaction of a refused call ends soon.
     pub(super) fn sent(&mut self, site: u16, sent: &[Sent]) {
         for message in scanned(sent).filter(|message| message.cseq().method == Method::Invite) {
             let call = request_of(&message);

@@ -1,6 +1,6 @@
 //! Verification of callers, over all sites that share out authentication (docs/chain.md).
 
-use crate::call::{COPIES, CallName, begins, call_of};
+use crate::call::{COPIES, CallName, call_of, is_initial_invite};
 use crate::credentials::proof;
 use crate::plan::{FilePlan, PoolPlan, SITES, user_number};
 use crate::watch::ServerId;
@@ -13,22 +13,22 @@ use std::net::{IpAddr, SocketAddr};
 use wire::{Challenge, Message};
 
 /// Shortest time for which a neighbour's notice counts.
-const TOLD: Duration = Duration::from_secs(3);
+const NOTICE_VALIDITY: Duration = Duration::from_secs(3);
 /// The Via parameter that proves a mark.
 const VOUCH: &[u8] = b"vouch";
 
-/// Observations of a site's process since it started.
+/// Facts about the messages that a site's process has sent and received since it started.
 #[derive(Default)]
 struct Life {
     /// Nonces of its challenges.
     nonces: BTreeSet<Vec<u8>>,
-    /// Requests whose callers it may treat as verified, and since when. A neighbour vouches for them, or they answer
-    /// one of its challenges.
+    /// Requests whose callers the process may treat as verified, and the time since when. Either a neighbour vouches
+    /// for the caller, or the request answers a challenge of the process.
     verified: BTreeMap<ServerId, Instant>,
-    /// Requests whose callers it left to a neighbour to verify.
+    /// Requests whose callers a neighbour has to verify.
     left: BTreeSet<ServerId>,
     /// Number of the last new notice of each neighbour about its room for authentication, and when it came.
-    told: BTreeMap<SocketAddr, (Instant, u64)>,
+    notices: BTreeMap<SocketAddr, (Instant, u64)>,
 }
 
 /// The callers of a run.
@@ -72,12 +72,12 @@ impl Verified {
         let Ok(message) = wire::scan(bytes) else { return Ok(()) };
         if message.status().is_some() {
             self.heard((now, site), from, &message);
-        } else if begins(&message) {
-            self.asked((now, site), &message, from);
+        } else if is_initial_invite(&message) {
+            self.request_received((now, site), &message, from);
             let challenges = sent.iter().filter_map(|one| wire::scan(&one.bytes).ok());
             for challenge in challenges.filter(|response| response.status() == Some(407)) {
                 let made = nonces_of(&challenge);
-                // A copy gets the challenge of a proxy behind once more.
+                // A retransmission gets again the challenge that a proxy behind this site made.
                 if made.iter().any(|nonce| self.nonces.contains(nonce)) {
                     continue;
                 }
@@ -90,7 +90,7 @@ impl Verified {
     }
 
     /// A request came in.
-    fn asked(&mut self, (now, site): (Instant, u16), request: &Message<'_>, from: SocketAddr) {
+    fn request_received(&mut self, (now, site): (Instant, u16), request: &Message<'_>, from: SocketAddr) {
         let life = self.lives.entry(site).or_default();
         let proof = proof(request);
         let is_own = proof.as_ref().is_some_and(|(_, nonce)| life.nonces.contains(nonce));
@@ -109,15 +109,16 @@ impl Verified {
         let mut params = response.top_via().params(response.bytes());
         let notice = params.find(|param| param.name == name).and_then(|param| Notice::parse(param.value?));
         let Some(notice) = notice else { return };
-        let told = &mut self.lives.entry(site).or_default().told;
-        if told.get(&from).is_none_or(|(_, number)| notice.sequence > *number) {
-            told.insert(from, (now, notice.sequence));
+        let notices = &mut self.lives.entry(site).or_default().notices;
+        if notices.get(&from).is_none_or(|(_, number)| notice.sequence > *number) {
+            notices.insert(from, (now, notice.sequence));
         }
     }
 
-    /// Checks a challenge of this site's own. No caller is challenged twice: not if an earlier proxy vouches for it or
-    /// if it has answered this site. While the site can leave callers to proxies behind it, the same holds for callers
-    /// that answered another live site, or that it left to them before.
+    /// Checks a challenge that this site made. A caller must not be challenged if an earlier proxy vouches for it, or
+    /// if it has answered a challenge of this site. If every next hop has lately sent a notice about authentication,
+    /// two more kinds of callers must not be challenged. These are callers that answered another live site, and callers
+    /// that this site left to the next hops before.
     fn challenged(
         &self,
         (now, site): (Instant, u16),
@@ -134,7 +135,8 @@ impl Verified {
             proof(request).is_some_and(|(_, nonce)| of_others(&nonce) && !life.nonces.contains(&nonce));
         let mut hops =
             file.pools_of(is_site(from), user_number(request)).flat_map(PoolPlan::addresses).peekable();
-        let has_told = |hop: SocketAddr| life.told.get(&hop).is_some_and(|(at, _)| now < *at + TOLD);
+        let has_told =
+            |hop: SocketAddr| life.notices.get(&hop).is_some_and(|(at, _)| now < *at + NOTICE_VALIDITY);
         let may_leave_it = hops.peek().is_some() && hops.all(has_told);
         if is_verified || (is_answered || was_left) && may_leave_it {
             let call = request.call_id().escape_ascii();
@@ -148,7 +150,7 @@ impl Verified {
     pub(super) fn sent(&mut self, site: u16, sent: &[Sent]) -> Result<(), String> {
         for one in sent {
             let Ok(request) = wire::scan(&one.bytes) else { continue };
-            if !begins(&request) {
+            if !is_initial_invite(&request) {
                 continue;
             }
             let life = self.lives.entry(site).or_default();
@@ -158,12 +160,12 @@ impl Verified {
             let (mark, says_so) = mark_of(&request);
             let broken = if !is_site(one.to) {
                 let is_proved = self.proved.contains(&call_of(&request));
-                let rule = if is_proved { RunRule::VerifiedByNobody } else { RunRule::Unverified };
+                let rule = if is_proved { RunRule::FalselyVerified } else { RunRule::Unverified };
                 (!is_verified).then_some(rule)
             } else if says_so {
-                (!is_verified).then_some(RunRule::VerifiedByNobody)
+                (!is_verified).then_some(RunRule::FalselyVerified)
             } else {
-                (is_verified || !mark.asks()).then_some(RunRule::UnclearProof)
+                (is_verified || !mark.requires_authentication()).then_some(RunRule::VerificationUnclear)
             };
             if let Some(rule) = broken {
                 let call = request.call_id().escape_ascii();

@@ -9,7 +9,7 @@ use wire::Method;
 /// Waiting requests of one site with a store of users.
 #[derive(Default)]
 pub(super) struct Waiting {
-    /// INVITEs without any reaction yet, and their sources.
+    /// INVITEs for which no message was sent yet, and their sources.
     requests: BTreeMap<ServerId, (SocketAddr, Vec<u8>)>,
     /// INVITEs that were forwarded.
     gone: BTreeSet<ServerId>,

@@ -16,9 +16,9 @@ impl Drawer {
             FaultEffect::Duplicate(self.rng.random_range(0.01..0.3)),
             FaultEffect::Reorder(self.rng.random_range(0.01..0.3), self.millis(1..120)),
         ];
-        for what in effects {
+        for effect in effects {
             if self.chance(0.5) {
-                plan.rules.push(FaultRule { from: None, to: None, when: Instant::ZERO..at(calm), what });
+                plan.rules.push(FaultRule { from: None, to: None, when: Instant::ZERO..at(calm), effect });
             }
         }
     }
@@ -34,8 +34,8 @@ impl Drawer {
     /// Adds faults at any time, and loss of messages.
     pub(super) fn harsh(&mut self, plan: &mut Plan, calm: u64) {
         if self.chance(0.7) {
-            let what = FaultEffect::Loss(self.rng.random_range(0.01..0.3));
-            plan.rules.push(FaultRule { from: None, to: None, when: Instant::ZERO..at(calm), what });
+            let effect = FaultEffect::Loss(self.rng.random_range(0.01..0.3));
+            plan.rules.push(FaultRule { from: None, to: None, when: Instant::ZERO..at(calm), effect });
         }
         for _ in 0..self.rng.random_range(0..4) {
             self.partition(plan, calm);
@@ -54,7 +54,7 @@ impl Drawer {
         let one = self.rng.random_range(0..plan.hosts());
         let other = if self.chance(0.7) { Some(self.rng.random_range(0..plan.hosts())) } else { None };
         for (from, to) in [(Some(one), other), (other, Some(one))] {
-            plan.rules.push(FaultRule { from, to, when: when.clone(), what: FaultEffect::Partition });
+            plan.rules.push(FaultRule { from, to, when: when.clone(), effect: FaultEffect::Partition });
             // Some partitions are in one direction only.
             if self.chance(0.2) {
                 break;
@@ -69,16 +69,17 @@ impl Drawer {
         let soon = at(start + self.rng.random_range(0..longest.clamp(1, AWAY_MS)));
         let start = at(start);
         // In a gentle plan with several pools no process or host fails, so that no state of any call may be left.
-        let is_quiet = plan.care == Severity::Gentle && self.kind == Kind::Mixed;
+        let is_quiet = plan.severity == Severity::Gentle && self.kind == Kind::Mixed;
         let done = match self.rng.random_range(0..7) {
             0..=3 if is_quiet => false,
             0 | 1 => self.away(plan, start, soon),
             2 => self.take_over(plan, start),
             3 => self.death(plan, start, over),
             4 | 5 => self.reload(plan, start, over) || self.store_fault(plan, start, over),
-            // No second key change while requests from before the first are still retransmitted, as an operator would
-            // avoid it. A process recognises retransmissions by the current key and the one before only.
-            6 if plan.care == Severity::Gentle
+            // The key is not changed again while requests from before the last change are still retransmitted. An
+            // operator would avoid that too: a process recognises retransmissions only by the current key and the one
+            // before.
+            6 if plan.severity == Severity::Gentle
                 || plan.actions.iter().all(|(_, action)| *action != PlannedAction::Rekey) =>
             {
                 plan.actions.push((start, PlannedAction::Rekey));

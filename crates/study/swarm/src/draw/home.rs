@@ -76,7 +76,7 @@ impl Drawer {
     pub(super) fn store_fault(&mut self, plan: &mut Plan, start: Instant, over: Instant) -> bool {
         let with_store = (0..).zip(&plan.sites).filter(|(_, site)| site.role.store().is_some());
         let with_store: Vec<u16> = with_store.map(|(number, _)| number).collect();
-        let number = with_store.choose(&mut self.rng).filter(|_| plan.care != Severity::Gentle);
+        let number = with_store.choose(&mut self.rng).filter(|_| plan.severity != Severity::Gentle);
         let Some(&site) = number else { return false };
         let state = if self.chance(0.5) { StoreState::Failing } else { StoreState::Silent };
         plan.actions.push((start, PlannedAction::SetStore(site, state)));

@@ -52,7 +52,7 @@ impl Drawer {
     pub(super) fn sites(
         &mut self,
         answerers: u16,
-        (care, calm): (Severity, u64),
+        (severity, calm): (Severity, u64),
     ) -> (Vec<SitePlan>, Vec<Entry>) {
         let shape = match self.rng.random_range(0..20) {
             0..8 => Shape::Balancer,
@@ -63,18 +63,18 @@ impl Drawer {
         let mut sites = Vec::new();
         let mut targets: Vec<_> = (0..answerers).map(Destination::Answerer).collect();
         if matches!(shape, Shape::Balancer | Shape::ProxiesFirst) {
-            targets = vec![self.balancer(&mut sites, &targets, (care, calm))];
+            targets = vec![self.balancer(&mut sites, &targets, (severity, calm))];
         }
         if shape != Shape::Balancer {
             // A pool with one member has none left while that member is drained or dead, so a gentle plan needs two.
-            let least = if care == Severity::Gentle && shape == Shape::BalancerFirst { 2 } else { 1 };
+            let least = if severity == Severity::Gentle && shape == Shape::BalancerFirst { 2 } else { 1 };
             for _ in 0..self.rng.random_range(1..4) {
                 let count = self.rng.random_range(least..4);
-                targets = self.layer(&mut sites, &targets, count, care);
+                targets = self.layer(&mut sites, &targets, count, severity);
             }
         }
         if shape == Shape::BalancerFirst {
-            targets = vec![self.balancer(&mut sites, &targets, (care, calm))];
+            targets = vec![self.balancer(&mut sites, &targets, (severity, calm))];
         }
         let entries = entries(&targets);
         (sites, entries)
@@ -84,14 +84,14 @@ impl Drawer {
         &mut self,
         sites: &mut Vec<SitePlan>,
         targets: &[Destination],
-        (care, calm): (Severity, u64),
+        (severity, calm): (Severity, u64),
     ) -> Destination {
         let number = sites.len() as u16;
-        // From a fork of the generator, so that the rest of a plan does not depend on it.
+        // Forks of the generator keep the other draws of the plan the same.
         let shards = self.rng.fork(&format!("shards {number}")).random_range(1..=3);
         let has_transactions = self.rng.fork(&format!("transactions {number}")).random_bool(0.25);
         let forward = if has_transactions { Forward::Transaction } else { Forward::Stateless };
-        let scale = self.scale(number, targets, care, calm);
+        let scale = self.scale(number, targets, severity, calm);
         // No queue with scaling: it would refuse the calls for which servers are still to be started.
         let queue = (has_transactions && scale.is_none()).then(|| self.queue(number)).flatten();
         // Two scalers of the same servers would each stop the servers of the other.
@@ -127,8 +127,8 @@ impl Drawer {
         Destination::Site(number)
     }
 
-    /// Draws how long a member of this balancer may leave an INVITE unanswered. From a fork of the generator, so that
-    /// the rest of a plan does not depend on it.
+    /// Draws how long a member of this balancer may leave an INVITE unanswered. Uses a fork of the generator, so that
+    /// the other draws of the plan stay the same.
     pub(super) fn invite_timeout(&self, number: u16, has_transactions: bool) -> Duration {
         let mut rng = self.rng.fork(&format!("invite timeout {number}"));
         let is_timed = has_transactions && rng.random_bool(0.5);
@@ -136,7 +136,7 @@ impl Drawer {
     }
 
     /// Draws a queue of this balancer, or none. Its waiting time exceeds the patience of every caller, so that no call
-    /// fails because of it. From a fork of the generator, as above.
+    /// fails because of it. Uses a fork of the generator, as above.
     pub(super) fn queue(&self, number: u16) -> Option<Arc<QueueSetup>> {
         let mut rng = self.rng.fork(&format!("queue {number}"));
         if !rng.random_bool(0.5) {
@@ -167,13 +167,13 @@ impl Drawer {
         sites: &mut Vec<SitePlan>,
         targets: &[Destination],
         count: u16,
-        care: Severity,
+        severity: Severity,
     ) -> Vec<Destination> {
         let mut layer = Vec::new();
-        let timers = self.proxy_timers(care);
+        let timers = self.proxy_timers(severity);
         for _ in 0..count {
             let number = sites.len() as u16;
-            let mut file = FilePlan::hops(&self.hops(targets, care), timers, LIMITS);
+            let mut file = FilePlan::hops(&self.hops(targets, severity), timers, LIMITS);
             if self.keeps_calls(number) {
                 file.pools[0].settings.service = Service::Calls(Spread::Found);
             }
@@ -183,24 +183,24 @@ impl Drawer {
         layer
     }
 
-    /// Draws whether this proxy keeps the state of calls. From a fork of the generator, as above.
+    /// Draws whether this proxy keeps the state of calls. Uses a fork of the generator, as above.
     pub(super) fn keeps_calls(&self, number: u16) -> bool {
         self.rng.fork(&format!("calls {number}")).random_bool(0.3)
     }
 
     /// Draws the timers. RFC 3261 asks for a Timer C above three minutes; harsh plans may have a short one so that it
     /// fires.
-    pub(super) fn proxy_timers(&mut self, care: Severity) -> ProxyTimers {
-        let timer_c = if care == Severity::Harsh && self.chance(0.3) { 40 } else { 181 };
+    pub(super) fn proxy_timers(&mut self, severity: Severity) -> ProxyTimers {
+        let timer_c = if severity == Severity::Harsh && self.chance(0.3) { 40 } else { 181 };
         ProxyTimers { c: Duration::from_secs(timer_c), ..ProxyTimers::default() }
     }
 
     /// Returns the hops in random order: after a failed hop the next in the list is tried. Gentle plans need a second
     /// one.
-    pub(super) fn hops(&mut self, targets: &[Destination], care: Severity) -> Vec<Destination> {
+    pub(super) fn hops(&mut self, targets: &[Destination], severity: Severity) -> Vec<Destination> {
         let mut hops = targets.to_vec();
         hops.shuffle(&mut self.rng);
-        if care == Severity::Harsh && self.chance(0.3) && !targets.is_empty() {
+        if severity == Severity::Harsh && self.chance(0.3) && !targets.is_empty() {
             hops.truncate(self.rng.random_range(1..=targets.len()));
         }
         hops

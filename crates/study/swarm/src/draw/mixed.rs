@@ -16,7 +16,7 @@ use route::{Dialogs, Fork, Forward, Service};
 
 /// Number of users with routes of their own.
 const USERS: u16 = 4;
-/// More calls than there are at a time.
+/// More calls than are ever in progress at the same time.
 const PLENTY: u32 = 10_000;
 /// Longer than any run.
 const NEVER: Duration = Duration::from_hours(6);
@@ -35,7 +35,7 @@ impl Drawer {
     pub(super) fn mixed_sites(
         &mut self,
         answerers: u16,
-        (care, calm): (Severity, u64),
+        (severity, calm): (Severity, u64),
     ) -> (Vec<SitePlan>, Vec<Entry>) {
         let mut sites = Vec::new();
         let mut targets: Vec<_> = (0..answerers).map(Destination::Answerer).collect();
@@ -43,17 +43,17 @@ impl Drawer {
         // Some pools consist of proxies.
         if self.chance(0.3) {
             let behind = targets.split_off(targets.len() - 2);
-            targets.extend(self.layer(&mut sites, &behind, 2, care));
+            targets.extend(self.layer(&mut sites, &behind, 2, severity));
         }
         let number = sites.len() as u16;
-        let mut draft = self.draft(targets, care);
+        let mut draft = self.draft(targets, severity);
         let role = SiteRole::Mixed(Box::new(draft.plan.clone()));
-        let processes = if care == Severity::Gentle { 1 } else { self.rng.random_range(1..3) };
+        let processes = if severity == Severity::Gentle { 1 } else { self.rng.random_range(1..3) };
         sites.push(SitePlan { name: format!("site {number}"), role, processes });
-        self.later = self.changes(number, &mut draft, (care, calm));
+        self.later = self.changes(number, &mut draft, (severity, calm));
         let mut fronts = vec![Destination::Site(number)];
         if self.chance(0.3) {
-            fronts = self.layer(&mut sites, &fronts, 1, care);
+            fronts = self.layer(&mut sites, &fronts, 1, severity);
         }
         let users = |front: Destination| match front {
             Destination::Site(site) => (0..USERS).map(move |user| (site, Callee::Behind(user))),
@@ -62,8 +62,8 @@ impl Drawer {
         (sites, fronts.into_iter().flat_map(users).collect())
     }
 
-    fn draft(&mut self, mut spare: Vec<Destination>, care: Severity) -> Draft {
-        let is_lasting = care == Severity::Gentle;
+    fn draft(&mut self, mut spare: Vec<Destination>, severity: Severity) -> Draft {
+        let is_lasting = severity == Severity::Gentle;
         let lifetime = if is_lasting { NEVER } else { Duration::from_mins(5) };
         let longest = self.chance(0.3).then(|| self.millis(15_000..30_000));
         let usual = CallSettings::default();
@@ -79,7 +79,7 @@ impl Drawer {
                 ..usual
             },
             law: if self.chance(0.7) { ShareLaw::Level } else { ShareLaw::Paper },
-            ..FilePlan::hops(&[], self.proxy_timers(care), LIMITS)
+            ..FilePlan::hops(&[], self.proxy_timers(severity), LIMITS)
         };
         // One target is left for a pool that is added later.
         let pools = self.rng.random_range(2..=4);
@@ -87,10 +87,10 @@ impl Drawer {
         let mut draft = Draft { plan, spare: Vec::new(), named: 0 };
         for _ in 0..pools {
             let members = spare.split_off(spare.len() - each);
-            let mut pool = self.pool(&mut draft, &members, care);
+            let mut pool = self.pool(&mut draft, &members, severity);
             if let Some(before) = draft.plan.pools.last().filter(|_| self.chance(0.4)) {
                 pool.settings.service = before.settings.service;
-                self.change_counting(&mut pool, care);
+                self.change_counting(&mut pool, severity);
             }
             draft.plan.pools.push(pool);
         }
@@ -106,11 +106,11 @@ impl Drawer {
     }
 
     /// Returns a pool of these members with an unused name.
-    fn pool(&mut self, draft: &mut Draft, members: &[Destination], care: Severity) -> PoolPlan {
+    fn pool(&mut self, draft: &mut Draft, members: &[Destination], severity: Severity) -> PoolPlan {
         let number = draft.named;
         draft.named += 1;
         let mut pool = self.members_pool(&format!("pool-{number}"), members);
-        self.change_mode(&mut pool, care);
+        self.change_mode(&mut pool, severity);
         // Like the next hops of `[proxy]`.
         if pool.settings.service.has_hops() && self.chance(0.5) {
             pool.settings.health.regular = false;
@@ -120,7 +120,7 @@ impl Drawer {
     }
 
     /// Draws a mode and the settings that depend on it.
-    fn change_mode(&mut self, pool: &mut PoolPlan, care: Severity) {
+    fn change_mode(&mut self, pool: &mut PoolPlan, severity: Severity) {
         let ways = [Forward::Stateless, Forward::Transaction, Forward::Dialog, Forward::Distributed];
         let forward = *ways.choose(&mut self.rng).expect("there are ways");
         let is_kept = forward.has_transactions();
@@ -136,11 +136,11 @@ impl Drawer {
         let record_route = !is_hop || forward == Forward::Dialog || self.chance(0.85);
         let service = Service::of((forward, dialogs), (fork, ring_time), record_route);
         pool.settings.service = service.expect("a configuration may have these");
-        self.change_counting(pool, care);
+        self.change_counting(pool, severity);
     }
 
     /// Draws how calls are counted, as far as the mode allows.
-    fn change_counting(&mut self, pool: &mut PoolPlan, care: Severity) {
+    fn change_counting(&mut self, pool: &mut PoolPlan, severity: Severity) {
         let (is_kept, record_route) =
             (pool.settings.service.has_transactions(), pool.settings.service.records_route());
         let may_count = is_kept || !pool.settings.service.has_hops();
@@ -154,7 +154,8 @@ impl Drawer {
         let policies: Vec<_> = PolicyKind::ALL.into_iter().filter(may_be).collect();
         pool.settings.policy = *policies.choose(&mut self.rng).expect("there are policies");
         let has_limit = may_count && record_route && fork == Fork::None && self.chance(0.3);
-        let most = if care == Severity::Harsh { [PLENTY, 5][self.rng.random_range(0..2)] } else { PLENTY };
+        let most =
+            if severity == Severity::Harsh { [PLENTY, 5][self.rng.random_range(0..2)] } else { PLENTY };
         pool.max_calls = if has_limit { most } else { 0 };
         let number = self.rng.random_range(0..1_000);
         let has_one = is_kept && fork == Fork::None;
@@ -179,7 +180,7 @@ impl Drawer {
         &mut self,
         site: u16,
         draft: &mut Draft,
-        (care, calm): (Severity, u64),
+        (severity, calm): (Severity, u64),
     ) -> Vec<(base::Instant, PlannedAction)> {
         let mut times: Vec<_> =
             (0..self.rng.random_range(1..8)).map(|_| self.rng.random_range(5_000..calm)).collect();
@@ -190,7 +191,7 @@ impl Drawer {
         };
         for time in times {
             for _ in 0..self.rng.random_range(1..3) {
-                self.change(draft, care);
+                self.change(draft, severity);
             }
             configure(time, &draft.plan);
         }
@@ -202,14 +203,14 @@ impl Drawer {
         later
     }
 
-    fn change(&mut self, draft: &mut Draft, care: Severity) {
+    fn change(&mut self, draft: &mut Draft, severity: Severity) {
         let which = self.rng.random_range(0..draft.plan.pools.len());
         match self.rng.random_range(0..8) {
             0 => draft.plan.pools.shuffle(&mut self.rng),
-            1 if !draft.spare.is_empty() => self.add_pool(draft, care),
+            1 if !draft.spare.is_empty() => self.add_pool(draft, severity),
             2 if draft.plan.pools.len() > 1 => Self::remove_pool(draft, which),
-            3 | 4 => self.change_mode(&mut draft.plan.pools[which], care),
-            5 => self.change_counting(&mut draft.plan.pools[which], care),
+            3 | 4 => self.change_mode(&mut draft.plan.pools[which], severity),
+            5 => self.change_counting(&mut draft.plan.pools[which], severity),
             6 => {
                 let route = self.rng.random_range(0..draft.plan.routes.len());
                 draft.plan.routes[route].pools = self.way(&draft.plan);
@@ -226,9 +227,9 @@ impl Drawer {
     }
 
     /// Adds a pool at a random place.
-    fn add_pool(&mut self, draft: &mut Draft, care: Severity) {
+    fn add_pool(&mut self, draft: &mut Draft, severity: Severity) {
         let members = core::mem::take(&mut draft.spare);
-        let pool = self.pool(draft, &members, care);
+        let pool = self.pool(draft, &members, severity);
         let place = self.rng.random_range(0..=draft.plan.pools.len());
         let route = self.rng.random_range(0..draft.plan.routes.len());
         draft.plan.routes[route].pools.insert(0, pool.settings.name.clone());

@@ -19,13 +19,14 @@ use rand::Rng as _;
 
 /// Longest time until members are found alive and calls of the faulty phase have ended.
 const SETTLING: Duration = Duration::from_secs(40);
-/// The same with members that must be started.
+/// The same time for plans whose members must be started first.
 const SETTLING_SCALED: Duration = Duration::from_secs(80);
 /// Length of the phase without faults, in which calls must succeed.
 const LIVENESS: Duration = Duration::from_secs(20);
 /// Time for the longest call of that phase to end, including ringing.
 const LAST_CALLS: Duration = Duration::from_mins(1);
-/// Time between two faults of a gentle plan. The first is over, detected and recovered from by then.
+/// Time between two faults of a gentle plan. By then the first fault has ended, and has been detected and recovered
+/// from.
 const GENTLE_GAP_MS: u64 = 45_000;
 /// Longest outage of a process, or pause of a host.
 const AWAY_MS: u64 = 5_000;
@@ -92,9 +93,9 @@ impl Drawer {
         // Such plans cannot be gentle: callees may not have registered, and answerers behind forking proxies refuse
         // calls.
         let may_fail = matches!(self.kind, Kind::Home | Kind::Forks);
-        let care = if self.chance(0.5) && !may_fail { Severity::Gentle } else { Severity::Harsh };
+        let severity = if self.chance(0.5) && !may_fail { Severity::Gentle } else { Severity::Harsh };
         let gentle_faults = self.rng.random_range(1..4_u64);
-        let calm = match care {
+        let calm = match severity {
             Severity::Gentle => 10_000 + gentle_faults * GENTLE_GAP_MS,
             _ => self.rng.random_range(30_000..90_000),
         };
@@ -102,17 +103,17 @@ impl Drawer {
         let answerers: Vec<_> =
             (0..self.rng.random_range(answerers)).map(|number| self.answerer(number)).collect();
         let (sites, entries) = match self.kind {
-            Kind::Plain => self.sites(answerers.len() as u16, (care, calm)),
-            Kind::Sharing => self.sharing_sites(answerers.len() as u16, (care, calm)),
+            Kind::Plain => self.sites(answerers.len() as u16, (severity, calm)),
+            Kind::Sharing => self.sharing_sites(answerers.len() as u16, (severity, calm)),
             Kind::Forks => self.forking_sites(answerers.len() as u16),
             Kind::Home => self.home_sites(answerers.len() as u16, calm),
-            Kind::Mixed => self.mixed_sites(answerers.len() as u16, (care, calm)),
+            Kind::Mixed => self.mixed_sites(answerers.len() as u16, (severity, calm)),
         };
         let is_scaled = sites.iter().any(|site| site.role.scale().is_some());
         let liveness = at(calm) + if is_scaled { SETTLING_SCALED } else { SETTLING };
         let mut plan = Plan {
             seed: self.seed,
-            care,
+            severity,
             callers: self.callers(calm, liveness, &entries),
             sites,
             answerers,
@@ -132,11 +133,11 @@ impl Drawer {
             Kind::Sharing => self.strangers(&mut plan),
             Kind::Plain => {}
         }
-        if self.kind == Kind::Plain && care == Severity::Harsh && !is_scaled {
+        if self.kind == Kind::Plain && severity == Severity::Harsh && !is_scaled {
             self.overload(&mut plan, calm);
         }
         self.noise(&mut plan, calm);
-        match care {
+        match severity {
             Severity::Gentle => self.gentle(&mut plan, gentle_faults),
             _ => self.harsh(&mut plan, calm),
         }

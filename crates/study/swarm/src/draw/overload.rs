@@ -18,8 +18,8 @@ const FLOOD: Range<f64> = 50.0..200.0;
 const MAX_RATE: Range<u32> = 20..60;
 
 impl Drawer {
-    /// Adds overload to half of the plans that may lose calls. From a fork of the seed, so that the rest of a plan does
-    /// not depend on it.
+    /// Adds overload to half of the plans that may lose calls. Uses a fork of the seed, so that the other draws of the
+    /// plan stay the same.
     pub(super) fn overload(&self, plan: &mut Plan, calm: u64) {
         let mut rng = Rng::from_seed(self.seed).fork("overload");
         if !rng.random_bool(0.5) {
@@ -82,6 +82,6 @@ fn flood(rng: &mut Rng, plan: &mut Plan, calm: u64) {
         answer_wait: Duration::from_secs(8),
         ..usual.clone()
     };
-    // Callers that must succeed stand last.
+    // Callers that must succeed are last in the list.
     plan.callers.insert(1, flood);
 }

@@ -11,18 +11,18 @@ use rand::Rng as _;
 const SCALED: f64 = 0.35;
 
 impl Drawer {
-    /// Draws the scaling of this balancer's members, or none. From a fork of the generator, so that the rest of a plan
-    /// does not depend on it.
+    /// Draws the scaling of this balancer's members, or none. Uses a fork of the generator, so that the other draws of
+    /// the plan stay the same.
     pub(super) fn scale(
         &self,
         number: u16,
         members: &[Destination],
-        care: Severity,
+        severity: Severity,
         calm: u64,
     ) -> Option<Box<ScalePlan>> {
         let mut rng = self.rng.fork(&format!("scale {number}"));
         // In a gentle plan one may be drained or dead while another takes the calls.
-        let least = if care == Severity::Gentle { 2 } else { 1 };
+        let least = if severity == Severity::Gentle { 2 } else { 1 };
         let is_started = |member: &Destination| matches!(member, Destination::Answerer(_));
         if !rng.random_bool(SCALED) || members.len() <= least || !members.iter().all(is_started) {
             return None;
@@ -75,7 +75,7 @@ impl Drawer {
 }
 
 impl Drawer {
-    /// Varies the rate of calls where servers are scaled. From a fork of the generator, as above.
+    /// Varies the rate of calls where servers are scaled. Uses a fork of the generator, as above.
     pub(super) fn vary_rates(&self, plan: &mut Plan, calm: u64) {
         let mut rng = self.rng.fork("rates");
         for caller in plan.callers.iter_mut().filter(|caller| !caller.must_succeed) {

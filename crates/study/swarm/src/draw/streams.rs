@@ -14,7 +14,7 @@ pub(super) fn draw(plan: &mut Plan, calm: u64) {
     let mut rng = Rng::from_seed(plan.seed).fork("streams");
     let is_balancer =
         |site: &SitePlan| matches!(site.role, SiteRole::Balancer(_)) && site.role.scale().is_none();
-    let can_be = plan.care == Severity::Harsh && plan.sites.iter().all(is_balancer);
+    let can_be = plan.severity == Severity::Harsh && plan.sites.iter().all(is_balancer);
     if !can_be || !rng.random_bool(SHARE) {
         return;
     }
@@ -25,6 +25,7 @@ pub(super) fn draw(plan: &mut Plan, calm: u64) {
             if rng.random_bool(0.5) { PlannedAction::Reset(host) } else { PlannedAction::HalfOpen(host) };
         plan.actions.push((when, fault));
     }
-    // Resets all connections at the end of the faults, since the kernel would need a minute to find unused broken ones.
+    // Resets all connections at the end of the faults, since the kernel would need a minute to find broken connections
+    // that are not used.
     plan.actions.extend((0..plan.hosts()).map(|host| (at(calm), PlannedAction::Reset(host))));
 }

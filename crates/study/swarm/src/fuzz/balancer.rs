@@ -40,12 +40,12 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
     pub(super) fn step(&mut self) -> bool {
         let Some(operation) = self.bed.traffic.operation() else { return false };
         let received = match operation % 32 {
-            0..6 => Some(self.client_asks()),
-            6..8 => Some(self.bed.traffic.inside_asks(&NODES)),
-            8..15 => self.bed.traffic.someone_answers(),
-            15..22 => self.bed.traffic.someone_follows(),
+            0..6 => Some(self.client_request()),
+            6..8 => Some(self.bed.traffic.node_request(&NODES)),
+            8..15 => self.bed.traffic.answer_to_sent(),
+            15..22 => self.bed.traffic.follow_up(),
             22 => self.bed.traffic.repeated(),
-            23 => self.bed.traffic.someone_passes_on(),
+            23 => self.bed.traffic.forwarded_by_recipient(),
             24..26 => self.bed.traffic.altered(),
             26 => Some(self.bed.traffic.noise()),
             other => {
@@ -70,10 +70,10 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         }
     }
 
-    fn client_asks(&mut self) -> Received {
+    fn client_request(&mut self) -> Received {
         let from = addr(CLIENTS[usize::from(self.bed.traffic.choose()) % CLIENTS.len()]);
         let listener = if from.is_ipv6() { 1 } else { u16::from(self.bed.traffic.choose() & 1) * 2 };
-        self.bed.traffic.client_asks(from, listener)
+        self.bed.traffic.client_request(from, listener)
     }
 
     fn wait(&mut self) {
@@ -128,7 +128,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         let sent = self.handle(&received);
         self.watch.check(received.from, &received.bytes, &sent);
         assert_eq!(self.handle(&received), sent, "a repetition fares differently");
-        for name in core::mem::take(&mut self.bed.asked) {
+        for name in core::mem::take(&mut self.bed.names_asked) {
             let answer = resolved(&name);
             answer.addresses.iter().for_each(|&(address, _)| self.watch.resolved(address));
             self.bed.run(ShardInput::Name { name: &name, answer: &answer });

@@ -23,7 +23,7 @@ pub(super) struct Bed<'a, T> {
     lives: u64,
     pub(super) now: Instant,
     /// Names that the shard wants resolved.
-    pub(super) asked: Vec<HopName>,
+    pub(super) names_asked: Vec<HopName>,
     /// Signs of the shard about nodes.
     pub(super) signs: Vec<Sign>,
     /// Counters of the processes before the restarts.
@@ -57,7 +57,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> Bed<'a, T> {
             key: 1,
             lives: 0,
             now: Instant::ZERO,
-            asked: Vec::new(),
+            names_asked: Vec::new(),
             signs: Vec::new(),
             done: ShardCounters::default(),
         }
@@ -86,7 +86,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> Bed<'a, T> {
         self.shard.handle(self.now, input, &mut out);
         for event in out.drain_events() {
             match event {
-                ShardEvent::LookUp(name) => self.asked.push(name),
+                ShardEvent::LookUp(name) => self.names_asked.push(name),
                 ShardEvent::Sign(sign) => self.signs.push(sign),
                 // There are no users and no stores here.
                 ShardEvent::Ask(_)

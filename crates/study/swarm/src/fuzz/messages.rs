@@ -111,7 +111,8 @@ fn with_other_via(message: &mut [u8]) {
     }
 }
 
-/// Makes a request within the dialog of this message, sent by its recipient, or one that only looks so.
+/// Makes a request within the dialog of this message, sent by the recipient of the message, or a request that only
+/// looks like one.
 pub(super) fn follow(sent: &Sent, choose: Choice<'_>) -> Option<Vec<u8>> {
     let began = wire::scan(&sent.bytes).ok()?;
     let method = METHODS[choose() as usize % METHODS.len()];

@@ -22,7 +22,7 @@ pub fn element(data: &[u8], tamper: impl FnMut(&mut Vec<Sent>)) -> ShardCounters
     world.finish()
 }
 
-/// The same against a stateful proxy.
+/// Runs the operations in `data` against a stateful proxy, like [`element`].
 pub fn proxy(data: &[u8], tamper: impl FnMut(&mut Vec<Sent>)) -> ShardCounters {
     let mut world = proxy::World::new(data, tamper);
     while world.step() {}

@@ -58,12 +58,12 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
     pub(super) fn step(&mut self) -> bool {
         let Some(operation) = self.bed.traffic.operation() else { return false };
         let received = match operation % 32 {
-            0..6 => Some(self.client_asks()),
-            6 => Some(self.bed.traffic.inside_asks(&HOPS)),
-            7..15 => self.bed.traffic.someone_answers(),
-            15..20 => self.bed.traffic.someone_follows(),
+            0..6 => Some(self.client_request()),
+            6 => Some(self.bed.traffic.node_request(&HOPS)),
+            7..15 => self.bed.traffic.answer_to_sent(),
+            15..20 => self.bed.traffic.follow_up(),
             20..22 => self.bed.traffic.repeated(),
-            22 => self.bed.traffic.someone_passes_on(),
+            22 => self.bed.traffic.forwarded_by_recipient(),
             23 => self.bed.traffic.altered(),
             24 => Some(self.bed.traffic.noise()),
             other => {
@@ -90,10 +90,10 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         }
     }
 
-    fn client_asks(&mut self) -> Received {
+    fn client_request(&mut self) -> Received {
         // Each client uses its own listener.
         let listener = usize::from(self.bed.traffic.choose()) % CLIENTS.len();
-        self.bed.traffic.client_asks(addr(CLIENTS[listener]), listener as u16)
+        self.bed.traffic.client_request(addr(CLIENTS[listener]), listener as u16)
     }
 
     fn wait(&mut self) {
@@ -147,7 +147,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         self.bed.setup.settings.limits = LIMITS;
         self.bed.restart();
         self.watch.restarted();
-        // A new process knows two keys, the current one and the one before, and not all that its predecessor knew.
+        // A new process knows two keys, the current one and the one before. Its predecessor may have known more keys.
         self.watch.rekeyed(false);
         self.set_hops();
     }
@@ -156,7 +156,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         let Received { listener, from, ref bytes } = received;
         let sent = self.bed.run(ShardInput::Message { flow: Flow::udp(listener, from), bytes });
         self.watch.check(self.bed.now, ProcessInput::Datagram { from, bytes }, &sent);
-        for name in core::mem::take(&mut self.bed.asked) {
+        for name in core::mem::take(&mut self.bed.names_asked) {
             let answer = resolved(&name);
             self.bed.run(ShardInput::Name { name: &name, answer: &answer });
         }

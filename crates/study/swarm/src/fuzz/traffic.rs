@@ -54,32 +54,32 @@ impl<'a> Traffic<'a> {
     }
 
     /// Makes a client's request to one of the listeners.
-    pub(super) fn client_asks(&mut self, from: SocketAddr, listener: u16) -> Received {
+    pub(super) fn client_request(&mut self, from: SocketAddr, listener: u16) -> Received {
         let listeners = self.listeners;
         Received { listener, from, bytes: messages::request(from, &listeners, &mut || self.choose()) }
     }
 
     /// Makes a node's request to a client.
-    pub(super) fn inside_asks(&mut self, nodes: &[(&str, u16)]) -> Received {
+    pub(super) fn node_request(&mut self, nodes: &[(&str, u16)]) -> Received {
         let (from, listener) = nodes[usize::from(self.choose()) % nodes.len()];
         let from = addr(from);
         Received { listener, from, bytes: messages::request(from, &CLIENTS.map(addr), &mut || self.choose()) }
     }
 
-    pub(super) fn someone_answers(&mut self) -> Option<Received> {
+    pub(super) fn answer_to_sent(&mut self) -> Option<Received> {
         let sent = self.pick_sent()?;
         let source = self.listeners[usize::from(sent.listener)];
         let bytes = messages::answer(&sent, source, &mut || self.choose())?;
         Some(Received { listener: sent.listener, from: sent.to, bytes })
     }
 
-    pub(super) fn someone_follows(&mut self) -> Option<Received> {
+    pub(super) fn follow_up(&mut self) -> Option<Received> {
         let sent = self.pick_sent()?;
         let bytes = messages::follow(&sent, &mut || self.choose())?;
         Some(Received { listener: sent.listener, from: sent.to, bytes })
     }
 
-    pub(super) fn someone_passes_on(&mut self) -> Option<Received> {
+    pub(super) fn forwarded_by_recipient(&mut self) -> Option<Received> {
         let sent = self.pick_sent()?;
         let bytes = messages::pass_on(&sent, &mut || self.choose())?;
         Some(Received { listener: sent.listener, from: sent.to, bytes })

@@ -47,7 +47,7 @@ pub struct FilePlan {
 /// `[overload]` of the file, and the times at which the process is overloaded.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct OverloadPlan {
-    /// Overload feedback to the other sites (RFC 7339, RFC 7415), and enforced by this one.
+    /// Overload feedback (RFC 7339, RFC 7415) that this site gives to the other sites, and enforces for theirs.
     pub feedback: FeedbackPlan,
     /// Periods of overload, and the time that each message waits in them before it is handled. The thread is never idle
     /// in such a period.

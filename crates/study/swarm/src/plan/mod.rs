@@ -123,7 +123,7 @@ pub struct Plan {
     /// Seed of everything not in the plan: arrivals, holding times, behaviour of the network.
     pub seed: u64,
     /// Requirements on its calls.
-    pub care: Severity,
+    pub severity: Severity,
     /// The callers.
     pub callers: Vec<CallerPlan>,
     /// The balancers and proxies with their first configuration. All share their keys.

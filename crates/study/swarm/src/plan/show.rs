@@ -1,4 +1,4 @@
-//! Text of a plan for people: hosts, faults and actions, one a line.
+//! A plan as text for readers: hosts, faults and actions, one a line.
 
 use super::{
     Destination, FilePlan, OverloadPlan, Plan, PlannedAction, PlannedMember, PoolPlan, RoutePlan, SitePlan,
@@ -12,14 +12,14 @@ use sim::engine::{FaultRule, HostIndex};
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, care, delay, end, transport, .. } = self;
+        let Self { seed, severity, delay, end, transport, .. } = self;
         let over = if *transport == Transport::Udp { "" } else { ", over TCP" };
-        writeln!(f, "seed {seed}: {care:?}, {delay:?} a hop{over}")?;
+        writeln!(f, "seed {seed}: {severity:?}, {delay:?} a hop{over}")?;
         self.participants(f)?;
-        for FaultRule { from, to, when, what } in &self.rules {
+        for FaultRule { from, to, when, effect } in &self.rules {
             let name =
                 |host: Option<HostIndex>| host.map_or("anyone".to_owned(), |host| self.host_name(host));
-            writeln!(f, "{} to {}: {what:?} from {} to {}", when.start, when.end, name(*from), name(*to))?;
+            writeln!(f, "{} to {}: {effect:?} from {} to {}", when.start, when.end, name(*from), name(*to))?;
         }
         for (at, action) in &self.actions {
             write!(f, "{at}: ")?;
@@ -63,8 +63,8 @@ impl Plan {
             write!(f, ", keeps calls by {calls:?}")?;
         }
         if file.forwards(Forward::Distributed) {
-            let what = if *shares_dialogs { "dialogs" } else { "state" };
-            write!(f, ", shares out {what} by the law {law:?}")?;
+            let function = if *shares_dialogs { "dialogs" } else { "state" };
+            write!(f, ", shares out {function} by the law {law:?}")?;
         }
         if let Some(store) = users {
             write!(f, ", shares out authentication, users in {store:?}")?;

@@ -37,7 +37,7 @@ pub struct BalancerState {
     pub waiting: usize,
     /// Memory and counts of requests forwarded with a transaction.
     pub report: ProxyReport,
-    /// Members, and what drains them.
+    /// Members, each with its drains.
     pub drains: Vec<(SocketAddr, Drains)>,
     /// Number of members whose limit refuses a new call now.
     pub limits: usize,
@@ -51,8 +51,8 @@ pub(crate) struct Process {
     pub(super) scaling: Option<Scaling>,
     events: Outbox<ShardEvent>,
     effects: Outbox<ControlEffect>,
-    /// Questions to stores that have not been taken. Only a registrar has any, and it has one shard.
-    asked: Vec<StoreQuestion>,
+    /// Questions to stores that have not been taken. Only a registrar has questions, and it has one shard.
+    questions: Vec<StoreQuestion>,
     /// Transport of all messages.
     transport: Transport,
     /// Records that have not been taken.
@@ -104,7 +104,7 @@ impl Process {
         };
         let shards = (0..count).map(shard).collect();
         let is_proxy = matches!(plan.role, SiteRole::Proxy(_) | SiteRole::Home(_));
-        let (events, asked, written) = (Outbox::default(), Vec::new(), Vec::new());
+        let (events, questions, written) = (Outbox::default(), Vec::new(), Vec::new());
         let scaling = plan.role.file().and_then(|file| Scaling::renewed(None, now, file));
         let overload = plan.role.file().map(|file| file.overload.clone()).unwrap_or_default();
         let busy = (Duration::ZERO, now);
@@ -115,7 +115,7 @@ impl Process {
             scaling,
             events,
             effects,
-            asked,
+            questions,
             transport,
             written,
             now,
@@ -208,7 +208,8 @@ impl Process {
         self.shards.iter().enumerate().filter(move |(_, shard)| there(shard)).map(|(number, _)| number)
     }
 
-    /// Runs one shard. Before, it reads the loads of the others, as it does live from the common board.
+    /// Runs one shard. The shard first reads the loads of the other shards, as it reads them from the common board in
+    /// the server.
     fn run(&mut self, now: Instant, number: usize, input: ShardInput<'_>) {
         self.now = now;
         let of_others = |slot: Slot| {
@@ -260,7 +261,7 @@ impl Process {
 
     /// Takes the questions to stores.
     pub(crate) fn questions(&mut self) -> Vec<StoreQuestion> {
-        core::mem::take(&mut self.asked)
+        core::mem::take(&mut self.questions)
     }
 
     /// Handles a store's answer to the question of this number.
@@ -282,9 +283,9 @@ impl Process {
     }
 
     /// Feeds in the capacities that monitors announce for the nodes, in calls a second. `None`: no announcement.
-    pub(crate) fn announced(&mut self, now: Instant, mut says: impl FnMut() -> Option<f64>) {
+    pub(crate) fn announced(&mut self, now: Instant, mut capacity_of_monitor: impl FnMut() -> Option<f64>) {
         for slot in (0..self.control.nodes().len() as u16).map(Slot) {
-            let Some(capacity) = says() else { continue };
+            let Some(capacity) = capacity_of_monitor() else { continue };
             for number in 0..self.shards.len() {
                 self.run(now, number, ShardInput::Capacity { slot, capacity });
             }
@@ -329,9 +330,9 @@ impl Process {
         for event in events {
             match event {
                 ShardEvent::LookUp(name) => {
-                    unreachable!("everybody in here is known by address, not as {name}")
+                    unreachable!("hosts of a run are known by address, not as {name}")
                 }
-                ShardEvent::Ask(question) => self.asked.push(*question),
+                ShardEvent::Ask(question) => self.questions.push(*question),
                 ShardEvent::Record(record) => self.written.push(*record),
                 event => self.tell(now, ControlInput::Shard(event)),
             }

@@ -49,8 +49,8 @@ impl Scaling {
         Self { reconciler: Reconciler::new(now, fleet), plan: plan.clone(), number }
     }
 
-    /// Returns the scaling for a new configuration. It goes on if the members and the policy are unchanged, otherwise
-    /// it must list the running servers anew.
+    /// Returns the scaling for a new configuration. The scaling continues if the members and the policy are unchanged.
+    /// Otherwise it must list the running servers anew.
     pub(super) fn renewed(before: Option<Self>, now: Instant, file: &FilePlan) -> Option<Self> {
         let (scale, plan) = (file.scale.as_deref()?, file.pools.first()?);
         let number = before.as_ref().map_or(0, |before| before.number + 1);
@@ -63,7 +63,7 @@ impl Scaling {
 
 impl Process {
     /// Runs the scaler. Drains and questions to members are carried out here. Returns the orders for the driver and the
-    /// news for people, with the generation that the answers must name. `tamper` may falsify the orders.
+    /// news for operators, with the generation that the answers must name. `tamper` may falsify the orders.
     pub(crate) fn scale(
         &mut self,
         now: Instant,

@@ -23,7 +23,8 @@ use route::{
 };
 use std::sync::Arc;
 
-/// Limit on wrong passwords. It is so high that it refuses none: all callers share one address, and some guess.
+/// Limit on wrong passwords. High enough to refuse no caller, because all callers share one address and some have a
+/// wrong password.
 const GUESSES: AttemptLimit =
     AttemptLimit { failures: 32_000, every: Duration::from_secs(1), at_once: 60_000 };
 

@@ -3,7 +3,7 @@
 use super::sites::Sites;
 use crate::plan::{Plan, PlannedAction};
 use base::{Instant, Rng};
-use config::scenario::{Scenario, What};
+use config::scenario::{FaultKind, Scenario};
 use core::time::Duration;
 use load::RandomTime;
 
@@ -17,8 +17,8 @@ pub(super) fn actions(
     let mut actions = Vec::new();
     for fault in &scenario.faults {
         let (start, group, host) = (Instant::ZERO + fault.at, fault.group, fault.host);
-        match fault.what {
-            What::Restart(time) => {
+        match fault.kind {
+            FaultKind::Restart(time) => {
                 for process in sites.processes(group, host) {
                     actions.push((start, PlannedAction::Fail(process)));
                     actions.push((start + time, PlannedAction::Start(process)));
@@ -28,13 +28,15 @@ pub(super) fn actions(
                     actions.push((start + time, PlannedAction::Return(answerer)));
                 }
             }
-            What::Stall(time) => {
+            FaultKind::Stall(time) => {
                 let stall = |host| (start, PlannedAction::Stall(host, time));
                 actions.extend(sites.hosts(plan, group, host).into_iter().map(stall));
             }
-            What::Slowdown(_) => return Err("a run on bytes cannot have a slowdown".to_owned()),
-            What::Card(_) => return Err("a run on bytes cannot have network cards".to_owned()),
-            What::Failing(_) => return Err("a run on bytes cannot have a server that fails calls".to_owned()),
+            FaultKind::Slowdown(_) => return Err("a run on bytes cannot have a slowdown".to_owned()),
+            FaultKind::Card(_) => return Err("a run on bytes cannot have network cards".to_owned()),
+            FaultKind::Failing(_) => {
+                return Err("a run on bytes cannot have a server that fails calls".to_owned());
+            }
         }
     }
     for (group, of_group) in scenario.groups.iter().enumerate() {

@@ -35,7 +35,7 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, String> {
     });
     let mut plan = Plan {
         seed: scenario.run.seed,
-        care: Severity::Measured,
+        severity: Severity::Measured,
         callers: callers(scenario, &sites),
         answerers: answerers.collect(),
         sites: sites.plans(),
@@ -63,9 +63,9 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, String> {
 /// Lists, for people, the parts of a scenario that have no effect because proxies and balancers take no time.
 pub fn left_out(scenario: &Scenario) -> Vec<String> {
     let timeless = || scenario.groups.iter().filter(|group| group.role != HostRole::Server);
-    let named = |what: &str, is: fn(&Group) -> bool| {
+    let named = |part: &str, is: fn(&Group) -> bool| {
         let names: Vec<_> = timeless().filter(|group| is(group)).map(|group| group.name.as_str()).collect();
-        (!names.is_empty()).then(|| format!("{what} of {}", names.join(", ")))
+        (!names.is_empty()).then(|| format!("{part} of {}", names.join(", ")))
     };
     let all = [
         named("the capacity", |group| !group.capacities.is_empty()),
@@ -94,7 +94,7 @@ fn refuse(scenario: &Scenario) -> Result<(), String> {
             "a background job of balancers and servers",
             scenario.groups.iter().any(|group| not_proxy(group) && group.background > 0.0),
         ),
-        ("calls that begin at a server", scenario.streams.iter().any(begins_at_server)),
+        ("calls that start at a server", scenario.streams.iter().any(begins_at_server)),
         ("databases", at_all(|group| group.role == HostRole::Database)),
         ("network cards", at_all(|group| group.card.is_some())),
         ("quotas", at_all(|group| group.quota.is_some())),
@@ -116,7 +116,7 @@ fn refuse(scenario: &Scenario) -> Result<(), String> {
         ),
     ];
     match refused.into_iter().find(|(_, is_there)| *is_there) {
-        Some((what, _)) => Err(format!("a run on bytes cannot have {what}")),
+        Some((part, _)) => Err(format!("a run on bytes cannot have {part}")),
         None => Ok(()),
     }
 }

@@ -27,11 +27,11 @@ pub struct BalancerWatch {
     /// Valid targets of Record-Route tokens.
     dialogs: Dialogs,
     /// Transactions started by nodes.
-    begun: BTreeSet<Begun>,
+    started: BTreeSet<NodeTransaction>,
 }
 
 /// A transaction of a node: sender, Call-ID, CSeq number, branch, and the URIs that decide its target.
-type Begun = (SocketAddr, Vec<u8>, u32, Vec<u8>, Vec<Vec<u8>>);
+type NodeTransaction = (SocketAddr, Vec<u8>, u32, Vec<u8>, Vec<Vec<u8>>);
 
 impl BalancerWatch {
     /// Creates a watch of the element with these listeners. It may send requests to these nodes, all members.
@@ -42,7 +42,7 @@ impl BalancerWatch {
             ways_back: BTreeSet::new(),
             resolved: BTreeSet::new(),
             dialogs: Dialogs::new(TokenOwner::Pool, listeners),
-            begun: BTreeSet::new(),
+            started: BTreeSet::new(),
         }
     }
 
@@ -62,21 +62,21 @@ impl BalancerWatch {
     pub fn check(&mut self, from: SocketAddr, bytes: &[u8], sent: &[Sent]) {
         self.hop.families(sent);
         match wire::scan(bytes) {
-            Err(_) => ProcessRule::Unreadable.equal(sent, []),
+            Err(_) => ProcessRule::UnparsableInput.equal(sent, []),
             Ok(response) if response.status().is_some() => self.response(&response, sent),
             Ok(request) => self.request(from, &request, sent),
         }
     }
 
-    /// Forwarded requests did not arrive. Only their senders may be told (RFC 3261 §16.9).
+    /// Forwarded requests did not arrive. Only their senders may get a failure response (RFC 3261 §16.9).
     pub fn lost(&self, sent: &[Sent]) {
         self.hop.families(sent);
         for one in sent {
             let answer = scanned(one);
             let is_failure = answer.status().is_some_and(|status| status >= 400);
-            ProcessRule::OwnAnswer.holds(is_failure, format_args!("{:?}", answer.status()));
+            ProcessRule::OwnSuccess.holds(is_failure, format_args!("{:?}", answer.status()));
             let way = (answer.call_id().to_vec(), one.to);
-            ProcessRule::ResponseUnasked.holds(self.ways_back.contains(&way), format_args!("{}", one.to));
+            ProcessRule::UnexpectedResponse.holds(self.ways_back.contains(&way), format_args!("{}", one.to));
         }
     }
 
@@ -85,31 +85,31 @@ impl BalancerWatch {
         let forwarded = scanned(one);
         ProcessRule::ResponseStatus.equal(forwarded.status(), response.status());
         passed_back(response, &forwarded);
-        let via = response.second_via().expect("forwarded, so there is a Via to follow");
+        let via = response.second_via().expect("a forwarded response has a second Via");
         ProcessRule::ResponseTarget.equal(Some(one.to), response_target(&via));
         let way = (response.call_id().to_vec(), one.to);
-        ProcessRule::ResponseUnasked.holds(self.ways_back.contains(&way), format_args!("{}", one.to));
+        ProcessRule::UnexpectedResponse.holds(self.ways_back.contains(&way), format_args!("{}", one.to));
         let shows_nothing = self.dialogs.answered(response, &forwarded);
         // Both sides hold the same token that leads to the pool.
         let to_node = self.nodes.iter().any(|(node, _)| *node == one.to);
-        ProcessRule::TokenShown.holds(shows_nothing || !to_node, format_args!("to {}", one.to));
+        ProcessRule::TokenRevealed.holds(shows_nothing || !to_node, format_args!("to {}", one.to));
     }
 
     fn request(&mut self, from: SocketAddr, request: &Message<'_>, sent: &[Sent]) {
         let back = request_source_target(request.top_via(), from).unwrap_or(from);
-        ProcessRule::Copies.holds(sent.len() <= self.nodes.len(), format_args!("{}", sent.len()));
+        ProcessRule::RequestCopies.holds(sent.len() <= self.nodes.len(), format_args!("{}", sent.len()));
         if let Some(fault) = request.fault() {
             return malformed(fault, request, back, sent);
         }
         for one in sent {
             let message = scanned(one);
-            ProcessRule::OtherCall.equal(message.call_id(), request.call_id());
+            ProcessRule::OtherCallId.equal(message.call_id(), request.call_id());
             if let Some(status) = message.status() {
                 grows_little(request.bytes(), one);
-                ProcessRule::AnswerTarget.equal((one.to, sent.len()), (back, 1));
-                ProcessRule::AckAnswer
+                ProcessRule::OwnResponseTarget.equal((one.to, sent.len()), (back, 1));
+                ProcessRule::AckAnswered
                     .holds(request.method() != Some(wire::Method::Ack), format_args!("with {status}"));
-                ProcessRule::OwnAnswer.holds(status >= 400, format_args!("with {status}"));
+                ProcessRule::OwnSuccess.holds(status >= 400, format_args!("with {status}"));
             } else {
                 self.forwarded(from, request, &message, one);
                 self.ways_back.insert((request.call_id().to_vec(), back));
@@ -120,7 +120,7 @@ impl BalancerWatch {
     fn forwarded(&mut self, from: SocketAddr, request: &Message<'_>, forwarded: &Message<'_>, sent: &Sent) {
         let may =
             self.nodes.iter().any(|(node, _)| *node == sent.to) || self.may_name(from, request, sent.to);
-        ProcessRule::Stranger.holds(may, format_args!("from {from} to {}", sent.to));
+        ProcessRule::NotANode.holds(may, format_args!("from {from} to {}", sent.to));
         let added = forwarded.record_routes().count().saturating_sub(request.record_routes().count());
         self.dialogs.recorded(Instant::ZERO, forwarded, added);
         self.dialogs.heard(request);
@@ -131,12 +131,12 @@ impl BalancerWatch {
 /// Checks that a response generated by the element, which may reach a victim of a forged source, is about as long as
 /// its request.
 pub(super) fn grows_little(request: &[u8], answer: &Sent) {
-    let (asked, got) = (request.len(), answer.bytes.len());
+    let (request, response) = (request.len(), answer.bytes.len());
     // A challenge lists all algorithms and may be twice as long as its request.
     let is_challenge = answer.bytes.starts_with(b"SIP/2.0 407 ");
-    let most = if is_challenge { 2 * asked } else { asked + GROWTH_MAX };
-    let is_fine = asked >= ANSWERED_MIN && got <= most;
-    ProcessRule::AnswerGrowth.holds(is_fine, format_args!("{got} bytes for {asked}"));
+    let most = if is_challenge { 2 * request } else { request + GROWTH_MAX };
+    let is_fine = request >= ANSWERED_MIN && response <= most;
+    ProcessRule::ResponseTooLong.holds(is_fine, format_args!("{response} bytes for a request of {request}"));
 }
 
 impl BalancerWatch {
@@ -148,14 +148,15 @@ impl BalancerWatch {
         // Routes of the element itself lead nowhere.
         let routes = request.routes().map(|route| route.uri).filter(|uri| !self.dialogs.is_own(uri));
         let leads = request.uri().into_iter().chain(routes).map(<[u8]>::to_vec).collect();
-        let begun = (from, request.call_id().to_vec(), request.cseq().number, branch, leads);
+        let transaction = (from, request.call_id().to_vec(), request.cseq().number, branch, leads);
         let by_name = || self.resolved.contains(&to) && uris(request).any(|uri| is_name(uri.host));
         if !names(request).any(|named| named == to) && !by_name() {
             return false;
         }
-        let may = is(true) || is(false) && (self.begun.contains(&begun) || self.dialogs.may_go(request, to));
+        let may = is(true)
+            || is(false) && (self.started.contains(&transaction) || self.dialogs.may_go(request, to));
         if may {
-            self.begun.insert(begun);
+            self.started.insert(transaction);
         }
         may
     }

@@ -6,7 +6,7 @@ use super::transactions::Cancelled;
 use crate::call::{CallName, DialogName, call_of, dialogs_of};
 use base::Instant;
 use core::time::Duration;
-use dialog::{CallRecord, Cause, DialogParty};
+use dialog::{CallRecord, Cause, DialogSide};
 use node::ProxyReport;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Message;
@@ -22,13 +22,13 @@ struct Dialog {
     byes: BTreeMap<&'static str, Instant>,
     /// Statuses of the responses to the BYEs.
     answers: BTreeSet<u16>,
-    /// End in the last record that is not final, unless the dialog went on afterwards.
-    told: Option<Instant>,
+    /// End in the last record that is not final, unless the dialog continued afterwards.
+    recorded_end: Option<Instant>,
 }
 
 impl Dialog {
     fn new(heard: Instant) -> Self {
-        Self { heard, byes: BTreeMap::new(), answers: BTreeSet::new(), told: None }
+        Self { heard, byes: BTreeMap::new(), answers: BTreeSet::new(), recorded_end: None }
     }
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Calls {
     invited_before: BTreeSet<CallName>,
     /// Calls whose INVITE passed this process.
     invited: BTreeSet<CallName>,
-    /// Failed calls among them. The process need not know a dialog that is accepted after the failure.
+    /// Failed calls among those in `invited`. The process need not know a dialog that is accepted after the failure.
     failed: BTreeSet<CallName>,
     /// Calls in which a BYE was sent, answered or not.
     hung_up: BTreeSet<CallName>,
@@ -53,7 +53,7 @@ pub(super) struct Calls {
     written: Vec<CallRecord>,
 }
 
-fn tell((call, callee): &DialogName) -> String {
+fn describe((call, callee): &DialogName) -> String {
     format!("call {} with {}", call.0.escape_ascii(), callee.escape_ascii())
 }
 
@@ -95,7 +95,7 @@ impl Calls {
         self.invited.insert(call);
     }
 
-    /// A 2xx to such an INVITE was passed back.
+    /// A 2xx to an INVITE outside any dialog was passed back.
     pub(super) fn accepted(&mut self, now: Instant, response: &Message<'_>) {
         let call = call_of(response);
         let has_dialog = |callee: &Vec<u8>| {
@@ -113,8 +113,8 @@ impl Calls {
         dialogs.insert((call, callee), dialog);
     }
 
-    /// A final failure response to such an INVITE was sent. `waits`: another INVITE of the call has no final response
-    /// yet.
+    /// A final failure response to an INVITE outside any dialog was sent. `waits`: another INVITE of the call has no
+    /// final response yet.
     pub(super) fn failed(&mut self, response: &Message<'_>, cancelled: Cancelled, waits: bool) {
         let call = call_of(response);
         let status = response.status().unwrap_or_default();
@@ -136,15 +136,15 @@ impl Calls {
                 let may_be_cancelled = record.cause == Some(Cause::Cancelled)
                     && (self.hung_up.contains(&call) || cancelled == Cancelled::Perhaps);
                 let fits = record.status == status && (record.cause == Some(cause) || may_be_cancelled);
-                let told = (record.cause, record.status);
-                ProcessRule::RecordWrong.holds(fits, format_args!("{name}: {told:?}, not {cause:?}"));
+                let recorded_end = (record.cause, record.status);
+                ProcessRule::RecordWrong.holds(fits, format_args!("{name}: {recorded_end:?}, not {cause:?}"));
             }
         }
     }
 
     /// Returns the dialog of a message, and the side that sent the request.
-    fn of(&self, message: &Message<'_>) -> Option<(DialogName, DialogParty)> {
-        let mut both = dialogs_of(message).into_iter().zip([DialogParty::Caller, DialogParty::Callee]);
+    fn of(&self, message: &Message<'_>) -> Option<(DialogName, DialogSide)> {
+        let mut both = dialogs_of(message).into_iter().zip([DialogSide::Caller, DialogSide::Callee]);
         both.find(|(name, _)| {
             self.open.contains_key(name) || self.ended.contains(name) || self.before.contains_key(name)
         })
@@ -153,8 +153,8 @@ impl Calls {
     /// Returns the dialog of a request whose 2xx never passed: the token in the INVITE identified this proxy to the
     /// callee. A process that forwarded the INVITE treats such a dialog as an earlier one if the call has failed, or
     /// another callee answered first.
-    fn of_before(&mut self, request: &Message<'_>) -> Option<(DialogName, DialogParty)> {
-        let mut both = dialogs_of(request).into_iter().zip([DialogParty::Caller, DialogParty::Callee]);
+    fn of_before(&mut self, request: &Message<'_>) -> Option<(DialogName, DialogSide)> {
+        let mut both = dialogs_of(request).into_iter().zip([DialogSide::Caller, DialogSide::Callee]);
         let is_forgotten = |call: &CallName| {
             self.invited_before.contains(call) || self.failed.contains(call) || self.lives(call)
         };
@@ -190,8 +190,8 @@ impl Calls {
         }
     }
 
-    /// The final response to a forwarded BYE was passed back. A record must exist, final or not, unless it is a
-    /// challenge.
+    /// The final response to a forwarded BYE was passed back. A record must exist, final or not, unless the response is
+    /// a challenge.
     pub(super) fn bye_answered(&mut self, now: Instant, response: &Message<'_>) {
         let Some((name, _)) = self.of(response) else { return };
         let status = response.status().unwrap_or_default();
@@ -203,9 +203,10 @@ impl Calls {
         let is_told = self.open.contains_key(&name) || !self.invited.contains(&name.0);
         if !matches!(status, 401 | 407) {
             let is_ended = self.ended.contains(&name);
-            let has_record = is_ended || self.dialog(&name).is_some_and(|dialog| dialog.told.is_some());
+            let has_record =
+                is_ended || self.dialog(&name).is_some_and(|dialog| dialog.recorded_end.is_some());
             ProcessRule::RecordMissing
-                .holds(has_record || !is_told, format_args!("{}, BYE {status}", tell(&name)));
+                .holds(has_record || !is_told, format_args!("{}, BYE {status}", describe(&name)));
         }
     }
 
@@ -232,17 +233,17 @@ impl Calls {
     }
 
     fn ends(&mut self, now: Instant, name: DialogName, record: &CallRecord) {
-        ProcessRule::RecordTwice.holds(!self.ended.contains(&name), format_args!("{}", tell(&name)));
+        ProcessRule::RecordTwice.holds(!self.ended.contains(&name), format_args!("{}", describe(&name)));
         let dialogs = if record.is_found_again() { &mut self.before } else { &mut self.open };
         let Some(dialog) = dialogs.get_mut(&name) else {
-            ProcessRule::RecordWrong.is_broken(format_args!("{} is none", tell(&name)))
+            ProcessRule::RecordWrong.is_broken(format_args!("{} is not a known dialog", describe(&name)))
         };
-        let Dialog { heard, byes, answers, told } = dialog;
+        let Dialog { heard, byes, answers, recorded_end } = dialog;
         let (cause, by, status) = (record.cause, record.by, record.bye_status);
         let is_silent = now >= record.ended + self.silence;
         let fits = match cause {
             Some(Cause::Bye) => {
-                let side = by.map(DialogParty::name).unwrap_or_default();
+                let side = by.map(DialogSide::name).unwrap_or_default();
                 let since = byes.get(side).copied();
                 // This proxy refused the BYE, which was not forwarded.
                 let is_refused = since.is_none() && !record.is_final && (300..700).contains(&status);
@@ -253,18 +254,21 @@ impl Calls {
                 byes.entry(side).or_insert(record.ended);
                 is_refused
                     || (is_answered && (is_proved || !record.is_final))
-                    || (is_silent && told.is_some())
+                    || (is_silent && recorded_end.is_some())
             }
-            Some(Cause::Reopened) => told.is_some() && !record.is_final,
+            Some(Cause::Reopened) => recorded_end.is_some() && !record.is_final,
             Some(Cause::Lost) => now >= *heard + self.silence && record.is_final,
             _ => false,
         };
-        let hung_up = format!("{byes:?} with {answers:?}, told {told:?}");
-        ProcessRule::RecordWrong
-            .holds(fits, format_args!("{}: {cause:?} by {by:?} with {status}, not {hung_up}", tell(&name)));
-        let is_shorter = told.is_some_and(|told| record.ended < told) && !(200..300).contains(&status);
-        ProcessRule::RecordWrong.holds(!is_shorter, format_args!("{}: shorter than before", tell(&name)));
-        *told = (cause != Some(Cause::Reopened)).then_some(record.ended);
+        let hung_up = format!("{byes:?} with {answers:?}, last recorded end {recorded_end:?}");
+        ProcessRule::RecordWrong.holds(
+            fits,
+            format_args!("{}: {cause:?} by {by:?} with {status}, not {hung_up}", describe(&name)),
+        );
+        let is_shorter = recorded_end.is_some_and(|recorded_end| record.ended < recorded_end)
+            && !(200..300).contains(&status);
+        ProcessRule::RecordWrong.holds(!is_shorter, format_args!("{}: shorter than before", describe(&name)));
+        *recorded_end = (cause != Some(Cause::Reopened)).then_some(record.ended);
         if record.is_final {
             dialogs.remove(&name);
             self.ended.insert(name);
@@ -275,6 +279,6 @@ impl Calls {
     pub(super) fn audit(&self, report: &ProxyReport) {
         let held = report.calls.as_ref().map_or(0, |calls| calls.answered);
         let go_on = self.open.len() + self.before.len();
-        ProcessRule::HeldCalls.holds(held <= go_on, format_args!("{held}, {go_on} go on"));
+        ProcessRule::TooManyCalls.holds(held <= go_on, format_args!("{held}, {go_on} go on"));
     }
 }

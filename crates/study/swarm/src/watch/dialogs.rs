@@ -16,8 +16,8 @@ enum Place {
 
 /// A token that was given to a party.
 #[derive(Clone)]
-struct Led {
-    /// Until when it must be accepted; `None`: its key is gone.
+struct IssuedToken {
+    /// End of the time in which the proxy must accept the token; `None`: its key is gone.
     until: Option<Instant>,
     initiator: Vec<u8>,
     /// `None` in a token given to the other side before its tag was known.
@@ -25,28 +25,28 @@ struct Led {
     place: Option<Place>,
 }
 
-/// Call-ID, tag of a party, and tag of the party that it sent a message to.
-type Said = (Vec<u8>, Vec<u8>, Vec<u8>);
+/// Call-ID, tag of the sender of a message, and tag of its receiver.
+type PartyKey = (Vec<u8>, Vec<u8>, Vec<u8>);
 
 /// Record-Route tokens by dialog, and the contacts that the parties have sent since.
 pub(super) struct Dialogs {
     element: TokenOwner,
     listeners: Vec<SocketAddr>,
     /// By Call-ID and token.
-    led: BTreeMap<(Vec<u8>, Vec<u8>), Led>,
+    tokens: BTreeMap<(Vec<u8>, Vec<u8>), IssuedToken>,
     /// Contacts that parties have announced.
-    said: BTreeSet<(Said, Place)>,
+    contacts: BTreeSet<(PartyKey, Place)>,
 }
 
 impl Dialogs {
     pub(super) fn new(element: TokenOwner, listeners: &[SocketAddr]) -> Self {
-        let (led, said) = (BTreeMap::new(), BTreeSet::new());
-        Self { element, listeners: listeners.to_vec(), led, said }
+        let (tokens, contacts) = (BTreeMap::new(), BTreeSet::new());
+        Self { element, listeners: listeners.to_vec(), tokens, contacts }
     }
 
     /// Tokens made so far may be refused from now on.
     pub(super) fn forgotten(&mut self) {
-        self.led.values_mut().for_each(|led| led.until = None);
+        self.tokens.values_mut().for_each(|token| token.until = None);
     }
 
     /// Returns true if a Route or Record-Route value is the element's.
@@ -68,10 +68,10 @@ impl Dialogs {
         let below = forwarded.record_routes().map(|value| value.uri).find(|uri| !self.is_own(uri));
         let place = below.or(forwarded.contact()).and_then(place_of);
         let initiator = forwarded.from_tag().unwrap_or_default().to_vec();
-        let led = Led { until: Some(until), initiator, peer: None, place };
+        let issued = IssuedToken { until: Some(until), initiator, peer: None, place };
         for value in forwarded.record_routes().take(count) {
             if let Some(token) = self.token_of(value.uri) {
-                self.led.insert((forwarded.call_id().to_vec(), token), led.clone());
+                self.tokens.insert((forwarded.call_id().to_vec(), token), issued.clone());
             }
         }
     }
@@ -87,15 +87,15 @@ impl Dialogs {
                 continue;
             }
             let (before, after) = (self.token_of(before.uri), self.token_of(after.uri));
-            let known = before.clone().and_then(|token| self.led.get(&(call.to_vec(), token)));
-            let Some(led) = known.filter(|led| led.peer.is_none()).cloned() else { continue };
+            let known = before.clone().and_then(|token| self.tokens.get(&(call.to_vec(), token)));
+            let Some(issued) = known.filter(|token| token.peer.is_none()).cloned() else { continue };
             if before == after {
                 is_fine = false;
             } else if let Some(after) = after.filter(|after| begins && after.iter().any(|&byte| byte != b'0'))
             {
                 let peer = Some(came.to_tag().unwrap_or_default().to_vec());
                 let place = above.or(came.contact()).and_then(place_of);
-                self.led.insert((call.to_vec(), after), Led { peer, place, ..led });
+                self.tokens.insert((call.to_vec(), after), IssuedToken { peer, place, ..issued });
             }
         }
         is_fine
@@ -108,19 +108,19 @@ impl Dialogs {
         let (Some(to), Some(place)) = (message.to_tag(), place) else { return };
         let from = message.from_tag().unwrap_or_default();
         let (speaker, other) = if message.status().is_some() { (to, from) } else { (from, to) };
-        self.said.insert(((message.call_id().to_vec(), speaker.to_vec(), other.to_vec()), place));
+        self.contacts.insert(((message.call_id().to_vec(), speaker.to_vec(), other.to_vec()), place));
     }
 
     /// Returns the tokens of a request that belong to its dialog and direction.
-    fn held<'a>(&'a self, request: &'a Message<'_>) -> impl Iterator<Item = &'a Led> + 'a {
+    fn held<'a>(&'a self, request: &'a Message<'_>) -> impl Iterator<Item = &'a IssuedToken> + 'a {
         let (from, to) = (request.from_tag().unwrap_or_default(), request.to_tag().unwrap_or_default());
         let uris = request.routes().map(|route| route.uri).chain(request.uri());
-        let led = |uri| self.led.get(&(request.call_id().to_vec(), self.token_of(uri)?));
-        uris.filter_map(led).filter(move |led| match &led.peer {
+        let token = |uri| self.tokens.get(&(request.call_id().to_vec(), self.token_of(uri)?));
+        uris.filter_map(token).filter(move |token| match &token.peer {
             _ if request.to_tag().is_none() => false,
-            Some(peer) => (from, to) == (&led.initiator[..], &peer[..]),
+            Some(peer) => (from, to) == (&token.initiator[..], &peer[..]),
             None => {
-                to == led.initiator && from != to && (self.element == TokenOwner::Pool || !from.is_empty())
+                to == token.initiator && from != to && (self.element == TokenOwner::Pool || !from.is_empty())
             }
         })
     }
@@ -129,19 +129,19 @@ impl Dialogs {
     pub(super) fn may_go(&self, request: &Message<'_>, to: SocketAddr) -> bool {
         let tag = |tag: Option<&[u8]>| tag.unwrap_or_default().to_vec();
         let (from, other) = (tag(request.from_tag()), tag(request.to_tag()));
-        let said = ((request.call_id().to_vec(), other, from), Place::At(to));
+        let contact = ((request.call_id().to_vec(), other, from), Place::At(to));
         let is_named = names(request).any(|named| named == to);
-        self.held(request).any(|led| match &led.place {
+        self.held(request).any(|token| match &token.place {
             Some(Place::At(at)) if *at == to => is_named,
             // The DNS decides the address of a name.
             Some(Place::Name(..)) => true,
-            _ => is_named && self.said.contains(&said),
+            _ => is_named && self.contacts.contains(&contact),
         })
     }
 
     /// Returns true if this request must be forwarded to the target of its Route or Request-URI.
-    pub(super) fn is_led(&self, now: Instant, request: &Message<'_>) -> bool {
-        self.held(request).any(|led| led.until.is_some_and(|until| now < until))
+    pub(super) fn must_follow_route(&self, now: Instant, request: &Message<'_>) -> bool {
+        self.held(request).any(|token| token.until.is_some_and(|until| now < until))
     }
 }
 

@@ -77,11 +77,11 @@ enum Outcome {
 }
 
 /// A received request.
-struct Asked {
+struct ReceivedRequest {
     since: Instant,
     user: Vec<u8>,
     is_register: bool,
-    /// Contact of a REGISTER; `None`: all of the user.
+    /// Contact of a REGISTER; `None`: all contacts of the user.
     contact: Option<Vec<u8>>,
     is_proved: bool,
     /// Whether something was sent for it.
@@ -94,18 +94,18 @@ pub(crate) struct HomeWatch {
     is_durable: bool,
     now: Instant,
     bound: BTreeMap<Binding, Bound>,
-    asked: BTreeMap<ServerId, Asked>,
+    requests: BTreeMap<ServerId, ReceivedRequest>,
 }
 
 impl HomeWatch {
     pub(crate) fn new(authenticates: bool, is_durable: bool) -> Self {
-        let (bound, asked) = (BTreeMap::new(), BTreeMap::new());
-        Self { authenticates, is_durable, now: Instant::ZERO, bound, asked }
+        let (bound, requests) = (BTreeMap::new(), BTreeMap::new());
+        Self { authenticates, is_durable, now: Instant::ZERO, bound, requests }
     }
 
     /// The process ended. Pending changes may have been made or not. Bindings that are not durable are gone.
     pub(crate) fn ended(&mut self) {
-        self.asked.clear();
+        self.requests.clear();
         for bound in self.bound.values_mut() {
             let known = if self.is_durable { bound.known } else { Known::default() };
             *bound = Bound { known, ..Bound::default() };
@@ -134,7 +134,7 @@ impl HomeWatch {
         let is_register = request.method() == Some(Method::Register);
         let begins = (is_register || request.method() == Some(Method::Invite)) && request.to_tag().is_none();
         let id = ServerId::of(request);
-        let Some(id) = id.filter(|id| begins && !self.asked.contains_key(id)) else { return };
+        let Some(id) = id.filter(|id| begins && !self.requests.contains_key(id)) else { return };
         let uri = if is_register { NameAddr::parse(request.to()).map(|to| to.uri) } else { request.uri() };
         let user = uri.and_then(user_of).unwrap_or_default();
         let prover = prover(request).filter(|name| !is_register || *name == user);
@@ -146,19 +146,22 @@ impl HomeWatch {
         if is_register && is_proved {
             self.opens(&id, &user, contact.as_deref());
         }
-        let asked = Asked { since: self.now, user, is_register, contact, is_proved, is_answered: false };
-        self.asked.insert(id, asked);
+        let received =
+            ReceivedRequest { since: self.now, user, is_register, contact, is_proved, is_answered: false };
+        self.requests.insert(id, received);
     }
 
-    /// Records a pending REGISTER. A pending removal of all contacts may also remove one registered after it.
+    /// Records a pending REGISTER. A pending removal of all contacts may also remove a contact that is registered after
+    /// it.
     fn opens(&mut self, id: &ServerId, user: &[u8], contact: Option<&[u8]>) {
         let now = self.now;
         if let Some(contact) = contact {
             let bound = self.bound.entry((user.to_vec(), contact.to_vec())).or_default();
-            let removes_all = |(_, asked): &(&ServerId, &Asked)| {
-                asked.is_register && asked.contact.is_none() && asked.user == user
+            let removes_all = |(_, received): &(&ServerId, &ReceivedRequest)| {
+                received.is_register && received.contact.is_none() && received.user == user
             };
-            let others = self.asked.iter().filter(removes_all).filter(|(_, asked)| !asked.is_answered);
+            let others =
+                self.requests.iter().filter(removes_all).filter(|(_, received)| !received.is_answered);
             others.for_each(|(other, _)| bound.opens(now, other));
             return bound.opens(now, id);
         }
@@ -168,42 +171,45 @@ impl HomeWatch {
 
     /// These messages were sent for the request with this key.
     fn sent(&mut self, id: &ServerId, sent: &[&Message<'_>]) {
-        let Some(asked) = self.asked.get_mut(id) else { return };
-        let is_first = !core::mem::replace(&mut asked.is_answered, true);
+        let Some(received) = self.requests.get_mut(id) else { return };
+        let is_first = !core::mem::replace(&mut received.is_answered, true);
         if !is_first {
             return;
         }
-        let asked = &self.asked[id];
-        let name = || asked.user.escape_ascii().to_string();
+        let received = &self.requests[id];
+        let name = || received.user.escape_ascii().to_string();
         let status = sent.iter().find_map(|message| message.status()).unwrap_or_default();
         let called: BTreeSet<_> =
             sent.iter().filter(|one| one.status().is_none()).filter_map(|one| one.uri()).collect();
         let got_through = !called.is_empty() || (200..300).contains(&status);
-        ProcessRule::Unproven.holds(asked.is_proved || !got_through, format_args!("for {}", name()));
-        if asked.is_register {
+        ProcessRule::NotAuthenticated
+            .holds(received.is_proved || !got_through, format_args!("for {}", name()));
+        if received.is_register {
             return self.registered(id, status, sent);
         }
         // Refused for another reason than a missing contact.
         if called.is_empty() && status >= 300 && status != 480 {
             return;
         }
-        let of_user = |((user, _), _): &(&Binding, &Bound)| *user == asked.user;
+        let of_user = |((user, _), _): &(&Binding, &Bound)| *user == received.user;
         for ((user, contact), bound) in self.bound.iter().filter(of_user) {
-            let surely = bound.known.surely.is_some_and(|(from, to)| from <= asked.since && self.now <= to);
+            let surely =
+                bound.known.surely.is_some_and(|(from, to)| from <= received.since && self.now <= to);
             let is_called = called.contains(&contact[..]);
             let of = format_args!("{} of {}", contact.escape_ascii(), user.escape_ascii());
-            ProcessRule::NotFound.holds(is_called || !surely, of);
+            ProcessRule::ContactNotCalled.holds(is_called || !surely, of);
         }
         for contact in called {
-            let bound = self.bound.get(&(asked.user.clone(), contact.to_vec()));
-            let may = bound.and_then(|bound| bound.known.until).is_some_and(|until| asked.since <= until);
-            ProcessRule::CalledGone.holds(may, format_args!("{} of {}", contact.escape_ascii(), name()));
+            let bound = self.bound.get(&(received.user.clone(), contact.to_vec()));
+            let may = bound.and_then(|bound| bound.known.until).is_some_and(|until| received.since <= until);
+            ProcessRule::GoneContactCalled
+                .holds(may, format_args!("{} of {}", contact.escape_ascii(), name()));
         }
     }
 
     /// A REGISTER was answered.
     fn registered(&mut self, id: &ServerId, status: u16, answers: &[&Message<'_>]) {
-        let asked = &self.asked[id];
+        let received = &self.requests[id];
         let granted = |contact: &[u8]| {
             let mut listed = answers.iter().flat_map(|answer| answer.contacts()).filter_map(Result::ok);
             listed.find_map(|value| match value {
@@ -212,13 +218,13 @@ impl HomeWatch {
             })
         };
         let is_about = |((user, contact), _): &(&Binding, &mut Bound)| {
-            *user == asked.user && asked.contact.as_ref().is_none_or(|own| own == contact)
+            *user == received.user && received.contact.as_ref().is_none_or(|own| own == contact)
         };
         for ((_, contact), bound) in self.bound.iter_mut().filter(is_about) {
             let outcome = match (status, granted(contact)) {
                 (200..300, Some(seconds)) => {
                     let granted = Duration::from_secs(seconds.into());
-                    let surely = Some((self.now, asked.since + granted.saturating_sub(SECOND)));
+                    let surely = Some((self.now, received.since + granted.saturating_sub(SECOND)));
                     Outcome::Done(Known { surely, until: Some(self.now + granted + SECOND) })
                 }
                 // A call from before may still be on its way there.
@@ -232,10 +238,10 @@ impl HomeWatch {
 
     /// Checks that every request was answered or forwarded in time.
     pub(crate) fn audit(&self, now: Instant) {
-        let waits = |asked: &&Asked| !asked.is_answered && now > asked.since + PATIENCE;
-        let waits = self.asked.values().find(waits);
-        let user = waits.map(|asked| asked.user.escape_ascii().to_string());
-        ProcessRule::Waits.holds(waits.is_none(), format_args!("about {user:?}"));
+        let waits = |received: &&ReceivedRequest| !received.is_answered && now > received.since + PATIENCE;
+        let waits = self.requests.values().find(waits);
+        let user = waits.map(|received| received.user.escape_ascii().to_string());
+        ProcessRule::NotAnswered.holds(waits.is_none(), format_args!("about {user:?}"));
     }
 }
 

@@ -23,7 +23,7 @@ impl Hop {
         self.families(sent);
         let came = got.and_then(|(from, bytes)| Some((from, wire::scan(bytes).ok()?)));
         if got.is_some() && came.is_none() {
-            return ProcessRule::Unreadable.equal(sent, []);
+            return ProcessRule::UnparsableInput.equal(sent, []);
         }
         for one in sent {
             let went = scanned(one);
@@ -55,7 +55,8 @@ impl Hop {
     pub(super) fn families(&self, sent: &[Sent]) {
         for one in sent {
             let listener = self.listeners[one.listener as usize];
-            ProcessRule::Family.holds(listener.is_ipv4() == one.to.is_ipv4(), format_args!("to {}", one.to));
+            ProcessRule::AddressFamily
+                .holds(listener.is_ipv4() == one.to.is_ipv4(), format_args!("to {}", one.to));
         }
     }
 
@@ -75,9 +76,9 @@ impl Hop {
         self.top_via(sent, went);
         ProcessRule::RequestVias.equal(went.vias().count(), came.vias().count() + 1);
         ProcessRule::RequestBody.equal(went.body(), came.body());
-        let below = went.second_via().expect("the client's Via");
-        let asked = request_source_target(came.top_via(), from).unwrap_or(from);
-        ProcessRule::LowerVia.equal(response_target(&below).unwrap_or(asked), asked);
+        let below = went.second_via().expect("a forwarded request has the Via of its sender");
+        let source = request_source_target(came.top_via(), from).unwrap_or(from);
+        ProcessRule::LowerVia.equal(response_target(&below).unwrap_or(source), source);
         let hops = came.max_forwards().map_or(70, |(hops, _)| hops - 1);
         ProcessRule::MaxForwards.equal(went.max_forwards().map(|(hops, _)| hops), Some(hops));
         // RFC 5393 §5.3.3: a forking proxy gives each branch a part, others pass on the rest.
@@ -100,12 +101,14 @@ fn breadth(message: &Message<'_>) -> Option<u32> {
 
 /// Parses a sent datagram, which must be one message without SIPS: this network has no TLS.
 pub(super) fn scanned(sent: &Sent) -> Message<'_> {
-    let Ok(message) = wire::scan(&sent.bytes) else { ProcessRule::NoSip.is_broken(format_args!("{sent:?}")) };
-    ProcessRule::Surplus.equal(message.bytes(), &sent.bytes[..]);
+    let Ok(message) = wire::scan(&sent.bytes) else {
+        ProcessRule::NotSip.is_broken(format_args!("{sent:?}"))
+    };
+    ProcessRule::ExtraBytes.equal(message.bytes(), &sent.bytes[..]);
     // RFC 3261 §26.2.2.
     let next = message.routes().next().map(|route| route.uri);
     let mut decides = message.uri().into_iter().chain(next);
     let is_sips = |uri: &[u8]| scheme_of(uri).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"sips"));
-    ProcessRule::Secure.holds(!decides.any(is_sips), format_args!("to {}", sent.to));
+    ProcessRule::SipsOverUdp.holds(!decides.any(is_sips), format_args!("to {}", sent.to));
     message
 }

@@ -1,5 +1,5 @@
 //! Requests that a proxy forwards without a transaction, because call state is shared out (RFC 3261 §16.11). Also the
-//! marks that say whether another proxy keeps one (docs/chain.md).
+//! marks that say whether another proxy keeps the state of the call (docs/chain.md).
 
 use super::ProcessRule;
 use super::transactions::{ClientId, ServerId};
@@ -15,14 +15,15 @@ use wire::{Message, Method};
 struct Way {
     to: SocketAddr,
     branch: Vec<u8>,
-    /// Within a dialog the proxy remembers nothing of it: after a key change its copies get another branch.
+    /// Whether it is within a dialog. The proxy keeps nothing about such a request, so its copies get another branch
+    /// after a key change.
     is_within: bool,
 }
 
 /// Start of the refusal of a call for which there is no room.
 const FULL: &[u8] = b"SIP/2.0 503 Too Many Transactions";
 /// Shortest time for which a neighbour's notice counts.
-const TOLD: Duration = Duration::from_secs(3);
+const NOTICE_VALIDITY: Duration = Duration::from_secs(3);
 
 /// Stateless requests of one proxy.
 pub(super) struct Passing {
@@ -34,12 +35,12 @@ pub(super) struct Passing {
     passed: BTreeMap<ServerId, Way>,
     /// The calls of these requests.
     calls: BTreeSet<RequestName>,
-    /// Branches of forwarded requests. Passing back a response to one needs no memory of the process.
+    /// Branches of forwarded requests. A restarted process can still forward responses to these requests.
     sent: BTreeMap<ClientId, Vec<u8>>,
-    /// By Call-ID and token in our Record-Route: whether requests with this token get a transaction.
-    leads: BTreeMap<(Vec<u8>, Vec<u8>), bool>,
+    /// By Call-ID and token in the Record-Route of this proxy: whether requests with this token get a transaction.
+    keeps_state: BTreeMap<(Vec<u8>, Vec<u8>), bool>,
     /// When neighbours last reported their utilisation.
-    told: BTreeMap<SocketAddr, Instant>,
+    notices: BTreeMap<SocketAddr, Instant>,
     /// Requests refused by this proxy, with the tag of its response. Their ACKs end here, even if copies were
     /// forwarded.
     refused: BTreeSet<(ServerId, Vec<u8>)>,
@@ -62,8 +63,8 @@ impl Passing {
             passed: BTreeMap::new(),
             calls: BTreeSet::new(),
             sent: BTreeMap::new(),
-            leads: BTreeMap::new(),
-            told: BTreeMap::new(),
+            keeps_state: BTreeMap::new(),
+            notices: BTreeMap::new(),
             refused: BTreeSet::new(),
             unheard: BTreeSet::new(),
         }
@@ -72,7 +73,7 @@ impl Passing {
     pub(super) fn restarted(&mut self) {
         self.passed.clear();
         self.calls.clear();
-        self.told.clear();
+        self.notices.clear();
         self.unheard.clear();
     }
 
@@ -95,24 +96,24 @@ impl Passing {
         self.refused.contains(&(invite.clone(), ack.to_tag().unwrap_or_default().to_vec()))
     }
 
-    /// Returns true if a request in a dialog has a token of ours that asks for no transaction.
-    pub(super) fn is_led_past(&self, request: &Message<'_>, token: Option<Vec<u8>>) -> bool {
-        token.and_then(|token| self.leads.get(&(request.call_id().to_vec(), token))) == Some(&false)
+    /// Returns true if a request within a dialog has a token of this proxy that requires no transaction.
+    pub(super) fn is_stateless_by_token(&self, request: &Message<'_>, token: Option<Vec<u8>>) -> bool {
+        token.and_then(|token| self.keeps_state.get(&(request.call_id().to_vec(), token))) == Some(&false)
     }
 
     /// A Record-Route with this token was added. `is_kept`: its requests get a transaction.
     pub(super) fn recorded(&mut self, call_id: &[u8], token: Vec<u8>, is_kept: bool) {
-        self.leads.insert((call_id.to_vec(), token), is_kept);
+        self.keeps_state.insert((call_id.to_vec(), token), is_kept);
     }
 
     /// A response replaces one token by another.
     pub(super) fn handed_over(&mut self, call_id: &[u8], before: Vec<u8>, after: Vec<u8>) {
-        if let Some(&is_kept) = self.leads.get(&(call_id.to_vec(), before)) {
-            self.leads.insert((call_id.to_vec(), after), is_kept);
+        if let Some(&is_kept) = self.keeps_state.get(&(call_id.to_vec(), before)) {
+            self.keeps_state.insert((call_id.to_vec(), after), is_kept);
         }
     }
 
-    /// A request was passed on. Its copies, its CANCEL and the ACK to its failure must take the same way.
+    /// A request was forwarded. Its copies, its CANCEL and the ACK to its failure must have the same target and branch.
     pub(super) fn went(&mut self, id: &ServerId, message: &Message<'_>, to: SocketAddr) {
         let branch = message.top_via().branch.unwrap_or_default().to_vec();
         let method = message.cseq().method_name.of(message.bytes()).to_vec();
@@ -129,9 +130,9 @@ impl Passing {
         let way = || Way { to, branch: branch.clone(), is_within };
         let first = self.passed.entry(id.clone()).or_insert_with(way);
         let name = message.cseq().method.name();
-        ProcessRule::PassedElsewhere
+        ProcessRule::StatelessTarget
             .holds(first.to == to, format_args!("{name} to {to}, first {}", first.to));
-        ProcessRule::PassedRebranched.holds(first.branch == branch, format_args!("{name} to {to}"));
+        ProcessRule::StatelessBranch.holds(first.branch == branch, format_args!("{name} to {to}"));
     }
 
     /// Returns true if this response belongs to a request that was passed on.
@@ -151,20 +152,20 @@ impl Passing {
     pub(super) fn heard(&mut self, now: Instant, response: &Message<'_>, from: SocketAddr) {
         let mut params = response.top_via().params(response.bytes());
         if params.any(|param| param.name == self.function.notice_parameter().as_bytes()) {
-            self.told.insert(from, now);
+            self.notices.insert(from, now);
         }
     }
 
     /// Checks the refusal of a new call for lack of room: wrong if all its possible next hops would have kept the
     /// state.
     pub(super) fn check_room(&self, now: Instant, hops: &[SocketAddr], answer: &[u8]) {
-        let knows = |hop: &SocketAddr| self.told.get(hop).is_some_and(|at| now < *at + TOLD);
+        let knows = |hop: &SocketAddr| self.notices.get(hop).is_some_and(|at| now < *at + NOTICE_VALIDITY);
         let is_refused = answer.starts_with(FULL) && !hops.is_empty() && hops.iter().all(knows);
-        ProcessRule::RefusedFull.holds(!is_refused, format_args!("next hops {hops:?}"));
+        ProcessRule::RefusedDespiteRoom.holds(!is_refused, format_args!("next hops {hops:?}"));
     }
 
     /// Checks the marks of a request outside dialogs, and that one proxy at most keeps its call. `is_kept`: this proxy
-    /// does. Copies follow the first request.
+    /// keeps it. Copies follow the first request.
     pub(super) fn check_marks(
         &self,
         (request, from): (&Message<'_>, SocketAddr),
@@ -174,15 +175,17 @@ impl Passing {
         let is_neighbour = |at: SocketAddr| self.neighbours.contains(&at.ip());
         let came_kept = is_neighbour(from) && is_marked(request, self.function);
         let call = request.call_id().escape_ascii();
-        ProcessRule::KeptTwice.holds(!(came_kept && is_kept), format_args!("call {call} of {from}"));
-        let is_somebodys = came_kept || is_kept;
+        ProcessRule::StateKeptTwice.holds(!(came_kept && is_kept), format_args!("call {call} of {from}"));
+        let has_keeper = came_kept || is_kept;
         if is_neighbour(to) {
-            let says = is_marked(forwarded, self.function);
-            ProcessRule::WrongMark
-                .holds(says == is_somebodys, format_args!("call {call} to {to}: {says}, not {is_somebodys}"));
+            let is_marked_kept = is_marked(forwarded, self.function);
+            ProcessRule::WrongMark.holds(
+                is_marked_kept == has_keeper,
+                format_args!("call {call} to {to}: {is_marked_kept}, not {has_keeper}"),
+            );
         } else {
             let is_copy = self.calls.contains(&request_of(request));
-            ProcessRule::KeptByNobody.holds(is_somebodys || is_copy, format_args!("call {call} to {to}"));
+            ProcessRule::StateNotKept.holds(has_keeper || is_copy, format_args!("call {call} to {to}"));
         }
     }
 }

@@ -39,7 +39,7 @@ pub enum ProcessInput<'a> {
 
 /// Parsed cause of a sent message.
 #[derive(Clone, Copy)]
-enum Why<'a, 'm> {
+enum SendCause<'a, 'm> {
     Request { request: &'a Message<'m>, from: SocketAddr },
     Response { response: &'a Message<'m>, status: u16, client: &'a ClientId },
     Timer,
@@ -74,9 +74,10 @@ pub struct ProxyWatch {
     unacknowledged: BTreeMap<Vec<u8>, Instant>,
     /// Branch of each ACK or CANCEL forwarded without a transaction, and when.
     stateless: BTreeMap<(SocketAddr, Vec<u8>), (Vec<u8>, Instant)>,
-    /// All these branches. Passing back a response to one needs no memory of the process.
+    /// Branches of all ACKs and CANCELs ever forwarded without a transaction. A restarted process can still forward
+    /// responses to these requests.
     stateless_branches: BTreeSet<Vec<u8>>,
-    /// CANCELs answered 200, and when last.
+    /// CANCELs answered 200, and the time of the last 200.
     cancels: BTreeMap<ServerId, Instant>,
     /// Requests forwarded without a transaction, if state is shared out.
     passing: Option<Passing>,
@@ -201,10 +202,10 @@ impl ProxyWatch {
         self.hop.families(sent);
         match cause {
             // The watched proxies use no stores.
-            ProcessInput::Timer | ProcessInput::Answer => self.all_sent(sent, Why::Timer),
-            ProcessInput::Unreachable => self.all_sent(sent, Why::Unreachable),
+            ProcessInput::Timer | ProcessInput::Answer => self.all_sent(sent, SendCause::Timer),
+            ProcessInput::Unreachable => self.all_sent(sent, SendCause::Unreachable),
             ProcessInput::Datagram { from, bytes } => match wire::scan(bytes) {
-                Err(_) => ProcessRule::Unreadable.equal(sent, []),
+                Err(_) => ProcessRule::UnparsableInput.equal(sent, []),
                 Ok(response) if response.status().is_some() => {
                     if let Some(passing) = &mut self.passing {
                         passing.heard(now, &response, from);
@@ -234,7 +235,7 @@ impl ProxyWatch {
             if is_own && self.stateless_branches.contains(&id.0) {
                 return passed_back(response, sent);
             }
-            return ProcessRule::ResponseToNothing.equal(sent, []);
+            return ProcessRule::UnmatchedResponse.equal(sent, []);
         };
         let was_waiting = client.waits(self.now, &self.timers);
         client.heard(self.now, status, &self.timers);
@@ -244,12 +245,12 @@ impl ProxyWatch {
         {
             calls.heard(response);
         }
-        let why = Why::Response { response, status, client: &id };
-        self.all_sent(sent, why);
+        let cause = SendCause::Response { response, status, client: &id };
+        self.all_sent(sent, cause);
         // §16.7 step 5: at once.
         if self.hop.forks && was_waiting && (200..300).contains(&status) {
             let is_it = |one: &Sent| scanned(one).status() == Some(status);
-            ProcessRule::LostSuccess.holds(sent.iter().any(is_it), format_args!("{status}"));
+            ProcessRule::SuccessNotForwarded.holds(sent.iter().any(is_it), format_args!("{status}"));
         }
         if let Some(server) = server {
             self.check_losers(&server);
@@ -269,7 +270,7 @@ impl ProxyWatch {
         };
         let left = branches().find(|branch| is_over && rings(branch)).map(|branch| branch.to);
         let call = wire::scan(&server.request).map(|request| request.call_id().escape_ascii().to_string());
-        ProcessRule::LoserNotCancelled.holds(left.is_none(), format_args!("{left:?} of call {call:?}"));
+        ProcessRule::BranchNotCancelled.holds(left.is_none(), format_args!("{left:?} of call {call:?}"));
     }
 
     /// §16.7 step 6: checks that the best response was chosen: a 6xx, else one of the lowest class. A branch without a
@@ -288,23 +289,23 @@ impl ProxyWatch {
     }
 
     fn request(&mut self, from: SocketAddr, request: &Message<'_>, sent: &[Sent]) {
-        let asked = request_source_target(request.top_via(), from).unwrap_or(from);
+        let source = request_source_target(request.top_via(), from).unwrap_or(from);
         // A Via with `maddr` may name an address family without a listener.
-        let reachable = self.listeners.iter().any(|listener| listener.is_ipv4() == asked.is_ipv4());
-        let back = if reachable { asked } else { from };
+        let reachable = self.listeners.iter().any(|listener| listener.is_ipv4() == source.is_ipv4());
+        let back = if reachable { source } else { from };
         if let Some(fault) = request.fault() {
             return malformed(fault, request, back, sent);
         }
-        let why = Why::Request { request, from };
+        let cause = SendCause::Request { request, from };
         let Some(id) = ServerId::new(request.top_via(), method_of(request)) else {
             self.unnamed.push((self.now, back));
-            return self.all_sent(sent, why);
+            return self.all_sent(sent, cause);
         };
         if self.is_passed(&id, request, sent) {
             return self.passed(&id, (request, from), sent);
         }
         match request.method() {
-            Some(Method::Ack) => return self.ack(&id, why, sent),
+            Some(Method::Ack) => return self.ack(&id, cause, sent),
             Some(Method::Cancel) if sent.iter().any(|one| one.bytes.starts_with(b"SIP/2.0 200 ")) => {
                 self.cancelled(&id);
             }
@@ -316,13 +317,13 @@ impl ProxyWatch {
                 one.to == server.back && server.last.as_ref().is_some_and(|(_, last)| *last == one.bytes)
             };
             let repeats = sent.len() <= 1 && sent.iter().all(is_last);
-            ProcessRule::Repetition.holds(over || repeats, format_args!("{sent:?}"));
+            ProcessRule::RepeatedRequest.holds(over || repeats, format_args!("{sent:?}"));
             if repeats {
                 return;
             }
         }
         self.servers.insert(id.clone(), Server::new(&id, request, from, back, self.now));
-        self.all_sent(sent, why);
+        self.all_sent(sent, cause);
         if request.method() == Some(Method::Cancel) {
             self.check_losers(&id.of_invite());
         }
@@ -351,7 +352,7 @@ impl ProxyWatch {
             let invite = id.of_invite();
             return passing.has(&invite) && !passing.has_refused(&invite, request);
         }
-        // A copy is challenged here if the neighbour that was to verify the first copy has fallen silent.
+        // A copy is challenged here if the neighbour that had to verify the first copy sends no notices any more.
         if sent.iter().any(|one| one.bytes.starts_with(b"SIP/2.0 407 ")) {
             return false;
         }
@@ -363,10 +364,10 @@ impl ProxyWatch {
         if request.to_tag().is_some() {
             let own = request.routes().map(|route| route.uri).find(|uri| self.dialogs.is_own(uri));
             let token = own.and_then(|uri| self.dialogs.token_of(uri));
-            return passing.is_led_past(request, token) && sent.iter().all(is_request);
+            return passing.is_stateless_by_token(request, token) && sent.iter().all(is_request);
         }
-        // The proxy that keeps the transaction of an INVITE sends 100 at once (§16.2), but not to a neighbour. There
-        // the branch shows it.
+        // The proxy that keeps the transaction of an INVITE sends 100 at once (§16.2), but not to a neighbour. In that
+        // case the branch shows that it keeps the transaction.
         let mut params = request.top_via().params(request.bytes());
         let is_neighbours = params.any(|param| param.name == Mark::PARAMETER.as_bytes());
         let is_stateless = |one: &Sent| scanned(one).top_via().branch.is_some_and(is_hop_branch);
@@ -381,14 +382,16 @@ impl ProxyWatch {
         let name = request.cseq().method.name();
         self.servers.remove(id);
         let (call, count) = (request.call_id().escape_ascii(), sent.len());
-        ProcessRule::PassedNot.holds(count == 1, format_args!("{name} of call {call}, {count} were sent"));
+        ProcessRule::StatelessNotForwarded
+            .holds(count == 1, format_args!("{name} of call {call}, {count} messages sent"));
         for one in sent {
             let message = scanned(one);
-            ProcessRule::PassedNot.holds(message.method().is_some(), format_args!("{name} was answered"));
+            ProcessRule::StatelessNotForwarded
+                .holds(message.method().is_some(), format_args!("{name} was answered"));
             self.passed_on(one, &message, (request, from));
             self.shared((request, from), (&message, one.to), false);
-            let in_hand = matches!(request.method(), Some(Method::Ack | Method::Cancel));
-            let of = if in_hand { id.of_invite() } else { id.clone() };
+            let is_ack_or_cancel = matches!(request.method(), Some(Method::Ack | Method::Cancel));
+            let of = if is_ack_or_cancel { id.of_invite() } else { id.clone() };
             if let Some(passing) = &mut self.passing {
                 passing.went(&of, &message, one.to);
             }
@@ -416,7 +419,8 @@ impl ProxyWatch {
     /// §16.11: checks that a response to such a request, even a 100, follows the next Via.
     fn response_to_passed(&mut self, response: &Message<'_>, sent: &[Sent]) {
         passed_back(response, sent);
-        ProcessRule::PassedNot.holds(sent.len() == 1, format_args!("a response: {} were sent", sent.len()));
+        ProcessRule::StatelessNotForwarded
+            .holds(sent.len() == 1, format_args!("a response, {} messages sent", sent.len()));
         for one in sent {
             let message = scanned(one);
             ProcessRule::ResponseStatus.equal(message.status(), response.status());
@@ -427,7 +431,7 @@ impl ProxyWatch {
     /// A response was passed back.
     fn answered(&mut self, came: &Message<'_>, went: &Message<'_>) {
         let shows_nothing = self.dialogs.answered(came, went);
-        ProcessRule::TokenShown.holds(shows_nothing, format_args!("with {:?}", came.status()));
+        ProcessRule::TokenRevealed.holds(shows_nothing, format_args!("with {:?}", came.status()));
         self.dialogs.heard(came);
         let Some(passing) = &mut self.passing else { return };
         for (before, after) in came.record_routes().zip(went.record_routes()) {
@@ -439,16 +443,16 @@ impl ProxyWatch {
     }
 
     /// Checks an ACK: to a failure it ends here, to a 2xx it is forwarded, and it is never answered.
-    fn ack(&mut self, id: &ServerId, why: Why<'_, '_>, sent: &[Sent]) {
+    fn ack(&mut self, id: &ServerId, cause: SendCause<'_, '_>, sent: &[Sent]) {
         ProcessRule::AckCopies.holds(sent.len() <= 1, format_args!("{}", sent.len()));
         if let Some(invite) = self.servers.get_mut(&id.of_invite())
             && invite.last.as_ref().is_some_and(|(status, _)| *status >= 300)
             && !invite.is_over(self.now, &self.timers)
         {
             invite.acked_at.get_or_insert(self.now);
-            ProcessRule::AckToRefusal.equal(sent, []);
+            ProcessRule::FailureAckForwarded.equal(sent, []);
         }
-        self.all_sent(sent, why);
+        self.all_sent(sent, cause);
     }
 
     /// Checks that the proxy reports no more state than its messages justify.
@@ -464,19 +468,19 @@ impl ProxyWatch {
         self.cancels.retain(|_, at| now < *at + timers.t1 * 64);
         let waiting = servers.values().filter(|server| server.waits()).count() + self.unnamed.len();
         let counted = report.unanswered;
-        ProcessRule::Waiting.holds(counted <= waiting, format_args!("{counted}, {waiting} were sent on"));
+        ProcessRule::TooManyPending.holds(counted <= waiting, format_args!("{counted}, {waiting} forwarded"));
         let most = servers.len() + clients.len() + 2 * self.unnamed.len();
         let counted = report.transactions;
-        ProcessRule::Transactions.holds(counted <= most, format_args!("{counted}, reason for {most}"));
+        ProcessRule::TooManyTransactions.holds(counted <= most, format_args!("{counted}, {most} explained"));
         if let Some(calls) = &self.calls {
             calls.audit(report);
         }
     }
 }
 
-/// §16.11: checks a response to a request forwarded without a transaction: it follows the next Via, if it is forwarded.
+/// §16.11: checks a response to a request forwarded without a transaction. If forwarded, it follows the next Via.
 fn passed_back(response: &Message<'_>, sent: &[Sent]) {
-    ProcessRule::ResponseToNothing.holds(sent.len() <= 1, format_args!("{} copies", sent.len()));
+    ProcessRule::UnmatchedResponse.holds(sent.len() <= 1, format_args!("{} copies", sent.len()));
     for one in sent {
         let message = scanned(one);
         hop::passed_back(response, &message);

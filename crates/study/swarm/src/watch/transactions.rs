@@ -11,7 +11,7 @@ use wire::{Message, Via};
 const COOKIE: &[u8] = b"z9hG4bK";
 /// Most copies of a request that timers A and E produce, including the first (§17.1.1.2, §17.1.2.2).
 const COPIES_MAX: (u32, u32) = (7, 11);
-/// The same to a destination that only a message names, and that has never sent anything.
+/// Most copies to a destination that only a message names, and that has never sent anything.
 const COPIES_UNHEARD: u32 = 3;
 
 /// Longer than Timer C lets an INVITE ring.
@@ -81,7 +81,7 @@ pub(super) fn method_of<'m>(message: &Message<'m>) -> &'m [u8] {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Cancelled {
     No,
-    /// A CANCEL came that may be a retransmission of one from before the request.
+    /// A CANCEL came that may be a retransmission of a CANCEL from before the request.
     Perhaps,
     Yes,
 }
@@ -184,7 +184,7 @@ impl Server {
     pub(super) fn answered(&mut self, now: Instant, status: u16, bytes: &[u8], relayed: bool) {
         self.touched = now;
         let may_have = self.invite || status == 100 || status >= 200 && status != 408;
-        ProcessRule::NonInvite.holds(may_have, format_args!("{status}"));
+        ProcessRule::NonInviteStatus.holds(may_have, format_args!("{status}"));
         let again = self.last.as_ref().is_some_and(|(_, last)| last == bytes);
         if self.is_answered() {
             let another_2xx = self.invite && relayed && (200..300).contains(&status);
@@ -259,11 +259,12 @@ impl Client {
 
     /// Checks a retransmission: same bytes, same destination, not too many, and none after the response.
     pub(super) fn repeated(&mut self, now: Instant, bytes: &[u8], to: SocketAddr) {
-        ProcessRule::AgainElsewhere.equal(to, self.to);
-        ProcessRule::AgainDiffers.holds(bytes == self.bytes, format_args!("{}", bytes.escape_ascii()));
-        ProcessRule::AgainAnswered.holds(self.status == 0, format_args!("with {}", self.status));
+        ProcessRule::RetransmissionTarget.equal(to, self.to);
+        ProcessRule::RetransmissionBytes.holds(bytes == self.bytes, format_args!("{}", bytes.escape_ascii()));
+        ProcessRule::RetransmissionAnswered.holds(self.status == 0, format_args!("with {}", self.status));
         self.copies += 1;
-        ProcessRule::AgainTooOften.holds(self.copies <= self.copies_max, format_args!("{}", self.copies));
+        ProcessRule::RetransmissionCount
+            .holds(self.copies <= self.copies_max, format_args!("{}", self.copies));
         self.touched = now;
     }
 
@@ -288,7 +289,8 @@ impl Client {
         self.invite && self.status == 0 && latest.is_some_and(|at| now < at + life)
     }
 
-    /// Returns true if its transaction may still exist. The one of an INVITE lasts while its server transaction waits.
+    /// Returns true if its transaction may still exist. The client transaction of an INVITE lasts while the server
+    /// transaction waits.
     pub(super) fn may_live(&self, now: Instant, timers: &Timers, server: Option<&Server>) -> bool {
         let rings = match (&self.server, server) {
             _ if !self.invite => false,

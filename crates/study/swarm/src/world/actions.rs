@@ -19,7 +19,7 @@ impl<W: Wrapper> World<W> {
                         stores.process_ended();
                     }
                     self.checkers.ended(now, self.place(*process));
-                    self.close_all(host, CutOff::Told);
+                    self.close_all(host, CutOff::Announced);
                 }
             }
             PlannedAction::Start(process) => self.start_process(now, *process),
@@ -38,7 +38,7 @@ impl<W: Wrapper> World<W> {
                     (*agent, *now) = (None, *refuses);
                 }
                 // A silent machine is gone with its process.
-                self.close_all(host, if *refuses { CutOff::Told } else { CutOff::Unnoticed });
+                self.close_all(host, if *refuses { CutOff::Announced } else { CutOff::Unnoticed });
                 self.checkers.died(answerer_address(*answerer));
             }
             PlannedAction::Return(answerer) => self.return_answerer(*answerer),
@@ -46,7 +46,7 @@ impl<W: Wrapper> World<W> {
                 let it = &mut self.hosts[*host as usize];
                 it.stalled_until = it.stalled_until.max(now + *time);
             }
-            PlannedAction::Reset(host) => self.close_all(*host, CutOff::Told),
+            PlannedAction::Reset(host) => self.close_all(*host, CutOff::Announced),
             PlannedAction::HalfOpen(host) => self.close_all(*host, CutOff::Unnoticed),
             PlannedAction::Drain(destination, draining) => self.drain(*destination, *draining),
             PlannedAction::Configure(site, plan) => {

@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 const LIMIT: Duration = Duration::from_secs(10);
 /// Time after the last call state of a balancer in which all drained servers must have been stopped.
 const SETTLED: Duration = Duration::from_mins(1);
-/// Time after that in which the scaler must order nothing.
+/// Time after `SETTLED` in which the scaler must order nothing.
 const QUIET: Duration = Duration::from_mins(1);
 /// Longest age of a list.
 const KEPT: Duration = Duration::from_secs(30);
@@ -41,12 +41,12 @@ struct Machine {
     /// Ordered to stop, but still running.
     ends: bool,
     /// Number of the latest order. A start replaces a pending stop, and a stop a pending start.
-    asked: u64,
+    order_number: u64,
 }
 
 /// Recipient of a driver's answer: host, life of its process, and generation of its scaling.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Asker {
+pub(super) struct AnswerRecipient {
     pub(super) host: HostIndex,
     pub(super) life: u64,
     pub(super) number: u64,
@@ -54,23 +54,23 @@ pub(super) struct Asker {
 
 /// A pending effect of an order.
 #[derive(Clone, Debug)]
-pub(super) enum Begun {
+pub(super) enum PendingEffect {
     /// A server comes up.
     Up {
         answerer: u16,
-        asked: u64,
+        order_number: u64,
     },
     /// A server stops.
     Down {
         answerer: u16,
-        asked: u64,
-        by: Asker,
+        order_number: u64,
+        by: AnswerRecipient,
     },
-    Answers(Asker, DriverAnswer),
+    Answers(AnswerRecipient, DriverAnswer),
 }
 
 /// Outcome of an order.
-enum Luck {
+enum OrderOutcome {
     Done,
     Fails,
     /// There is no answer. The flag says whether the order is carried out.
@@ -92,7 +92,7 @@ impl Driver {
         self.machines.get(&answerer).is_some_and(|machine| machine.is_on)
     }
 
-    fn luck(&mut self, now: Instant) -> Luck {
+    fn outcome(&mut self, now: Instant) -> OrderOutcome {
         let is_faulty = now < self.plan.until;
         let (forgets, is_done, fails) = (
             self.rng.random_bool(self.plan.forgets),
@@ -100,20 +100,20 @@ impl Driver {
             self.rng.random_bool(self.plan.fails),
         );
         match (is_faulty && forgets, is_faulty && fails) {
-            (true, _) => Luck::Forgotten(is_done),
-            (false, true) => Luck::Fails,
-            (false, false) => Luck::Done,
+            (true, _) => OrderOutcome::Forgotten(is_done),
+            (false, true) => OrderOutcome::Fails,
+            (false, false) => OrderOutcome::Done,
         }
     }
 
     /// Records an order for a server in place of an earlier one. Returns its number.
     fn ask(&mut self, now: Instant, answerer: u16, change: impl FnOnce(&mut Machine)) -> u64 {
         let machine = self.machines.entry(answerer).or_default();
-        machine.asked += 1;
+        machine.order_number += 1;
         change(machine);
-        let asked = machine.asked;
+        let order_number = machine.order_number;
         self.note(now);
-        asked
+        order_number
     }
 
     fn note(&mut self, now: Instant) {
@@ -152,8 +152,8 @@ fn answerer_of(server: &DriverServer) -> u16 {
     address.port() - answerer_address(0).port()
 }
 
-fn said(is_done: bool) -> Result<(), String> {
-    if is_done { Ok(()) } else { Err("it is said so".to_owned()) }
+fn driver_result(is_done: bool) -> Result<(), String> {
+    if is_done { Ok(()) } else { Err("simulated failure".to_owned()) }
 }
 
 impl<W: Wrapper> World<W> {
@@ -178,81 +178,81 @@ impl<W: Wrapper> World<W> {
                 self.checkers.looked(site, &ready, &state)?;
             }
             for order in orders {
-                self.ordered(now, site, Asker { host, life, number }, order)?;
+                self.ordered(now, site, AnswerRecipient { host, life, number }, order)?;
             }
         }
         Ok(())
     }
 
-    fn ordered(&mut self, now: Instant, site: u16, by: Asker, order: Order) -> Result<(), String> {
+    fn ordered(&mut self, now: Instant, site: u16, by: AnswerRecipient, order: Order) -> Result<(), String> {
         if let Order::Start(_) | Order::Stop(_) = order {
             self.note(|plan| format!("{}: {order:?}", plan.host_name(by.host)));
         }
         self.checkers.ordered((now, by.number), site, &order)?;
-        let driver = self.drivers.get_mut(&site).expect("there is one of this site");
-        let luck = driver.luck(now);
+        let driver = self.drivers.get_mut(&site).expect("the site has a driver");
+        let outcome = driver.outcome(now);
         let answer = driver.plan.answer.sample(&mut driver.rng).min(LIMIT);
-        let answer_at = now + if matches!(luck, Luck::Forgotten(_)) { LIMIT } else { answer };
-        let is_done = !matches!(luck, Luck::Fails | Luck::Forgotten(false));
-        let says = said(matches!(luck, Luck::Done));
+        let answer_at = now + if matches!(outcome, OrderOutcome::Forgotten(_)) { LIMIT } else { answer };
+        let is_done = !matches!(outcome, OrderOutcome::Fails | OrderOutcome::Forgotten(false));
+        let result = driver_result(matches!(outcome, OrderOutcome::Done));
         match order {
             Order::Start(server) => {
                 let answerer = answerer_of(&server);
                 if is_done {
-                    let asked = driver.ask(now, answerer, |machine| {
+                    let order_number = driver.ask(now, answerer, |machine| {
                         (machine.is_on, machine.ends) = (true, false);
                     });
                     let in_vain = driver.rng.random_bool(driver.plan.in_vain) && now < driver.plan.until;
                     let up_at = now + driver.plan.start.sample(&mut driver.rng);
                     if !in_vain {
-                        self.begin(up_at, Begun::Up { answerer, asked });
+                        self.begin(up_at, PendingEffect::Up { answerer, order_number });
                     }
                 }
-                self.begin(answer_at, Begun::Answers(by, DriverAnswer::Started(server, says)));
+                self.begin(answer_at, PendingEffect::Answers(by, DriverAnswer::Started(server, result)));
             }
             Order::Stop(server) => {
                 let answerer = answerer_of(&server);
                 let mut down_at = now;
                 if is_done {
-                    let asked = driver.ask(now, answerer, |machine| machine.ends = true);
+                    let order_number = driver.ask(now, answerer, |machine| machine.ends = true);
                     down_at = now + driver.plan.stop.sample(&mut driver.rng);
-                    self.begin(down_at, Begun::Down { answerer, asked, by });
+                    self.begin(down_at, PendingEffect::Down { answerer, order_number, by });
                 }
                 let answer_at = answer_at.max(down_at);
-                self.begin(answer_at, Begun::Answers(by, DriverAnswer::Stopped(server, says)));
+                self.begin(answer_at, PendingEffect::Answers(by, DriverAnswer::Stopped(server, result)));
             }
             Order::List => {
                 let listing = driver.listing(now);
-                let listing = says.map(|()| listing);
-                self.begin(answer_at, Begun::Answers(by, DriverAnswer::Listed(now, listing)));
+                let listing = result.map(|()| listing);
+                self.begin(answer_at, PendingEffect::Answers(by, DriverAnswer::Listed(now, listing)));
             }
             Order::Drain(..) | Order::Doubt(_) | Order::Tell(_) => {}
         }
         Ok(())
     }
 
-    fn begin(&mut self, at: Instant, begun: Begun) {
-        let key = self.begun.insert(begun);
+    fn begin(&mut self, at: Instant, pending: PendingEffect) {
+        let key = self.pending.insert(pending);
         self.queue.at(at, Event::Driver(key));
     }
 
     /// Completes an order.
     pub(super) fn driver(&mut self, now: Instant, key: u32) -> Result<(), String> {
         self.trace.event(now, 5, key);
-        match self.begun.remove(key).expect("it was begun") {
-            Begun::Up { answerer, asked } => {
-                if self.is_current(answerer, asked) {
+        match self.pending.remove(key).expect("each event has a pending effect") {
+            PendingEffect::Up { answerer, order_number } => {
+                if self.is_current(answerer, order_number) {
                     self.note(|plan| format!("{} is up", plan.answerers[usize::from(answerer)].name));
                     self.counts.servers_started += 1;
                     self.start_answerer(answerer);
                 }
             }
-            Begun::Down { answerer, asked, by } => {
-                if self.is_current(answerer, asked) {
+            PendingEffect::Down { answerer, order_number, by } => {
+                if self.is_current(answerer, order_number) {
                     self.stop_answerer(now, answerer, by)?;
                 }
             }
-            Begun::Answers(Asker { host, life, number }, answer) => {
+            PendingEffect::Answers(AnswerRecipient { host, life, number }, answer) => {
                 let it = &mut self.hosts[host as usize];
                 if it.lives == life
                     && let Role::Process(Some(process)) = &mut it.role
@@ -288,7 +288,8 @@ impl<W: Wrapper> World<W> {
         if (taking, running) == (wanted, wanted) {
             return Ok(());
         }
-        Err(RunRule::RestNumber.broken(format_args!("{taking} take calls, {running} run, {wanted} should")))
+        Err(RunRule::ServersAfterEnd
+            .broken(format_args!("{taking} take calls, {running} run, {wanted} expected")))
     }
 
     /// Returns the number of running servers of a site.
@@ -302,13 +303,15 @@ impl<W: Wrapper> World<W> {
         matches!(host, Some(Role::Answerer { agent: Some(_), .. }))
     }
 
-    fn is_current(&self, answerer: u16, asked: u64) -> bool {
+    fn is_current(&self, answerer: u16, order_number: u64) -> bool {
         let site = self.plan.scaled_by(answerer).map(|(site, _)| site);
         let driver = site.and_then(|site| self.drivers.get(&site));
-        driver.is_some_and(|driver| driver.machines.get(&answerer).is_some_and(|it| it.asked == asked))
+        driver.is_some_and(|driver| {
+            driver.machines.get(&answerer).is_some_and(|it| it.order_number == order_number)
+        })
     }
 
-    fn stop_answerer(&mut self, now: Instant, answerer: u16, by: Asker) -> Result<(), String> {
+    fn stop_answerer(&mut self, now: Instant, answerer: u16, by: AnswerRecipient) -> Result<(), String> {
         let Some((site, scale)) = self.plan.scaled_by(answerer) else { return Ok(()) };
         let is_refusing = scale.driver.refuses;
         self.counts.servers_stopped += 1;

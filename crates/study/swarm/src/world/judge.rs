@@ -65,7 +65,7 @@ impl<W: Wrapper> World<W> {
             }
             SiteRole::Mixed(file) => {
                 // No call of a gentle plan is lost, so the silence limit never applies.
-                let is_lasting = self.plan.care == Severity::Gentle;
+                let is_lasting = self.plan.severity == Severity::Gentle;
                 let lost = file.calls.silence.max(file.sessions.call_lifetime);
                 let lost = if is_lasting { Duration::ZERO } else { lost };
                 lost + of_table(file) + of_transactions(&file.timers)
@@ -86,7 +86,7 @@ impl<W: Wrapper> World<W> {
             let done = results.calls_completed + turned_away(results);
             let all = results.calls_completed > 0 && done == results.calls_started;
             if plan.must_succeed && !all {
-                return Err(RunRule::NotAll.broken(format_args!("{}", outcomes(results))));
+                return Err(RunRule::FailedWithoutFaults.broken(format_args!("{}", outcomes(results))));
             }
         }
         let byes_failed = callers.bye_timeouts + callers.bye_refused.values().sum::<u64>();
@@ -94,11 +94,11 @@ impl<W: Wrapper> World<W> {
             let left = answerers.calls_in_progress;
             return Err(RunRule::AnswerersLeft.broken(format_args!("{left}, {}", outcomes(callers))));
         }
-        if self.plan.care != Severity::Gentle {
+        if self.plan.severity != Severity::Gentle {
             return Ok(());
         }
-        // If a process restarts in a transaction of a call older than the key, its BYE goes on under another branch.
-        // The answerer no longer knows the call then and sends 481.
+        // If a process restarts in a transaction of a call older than the key, its BYE is forwarded with another
+        // branch. The answerer no longer knows the call then and sends 481.
         let acts = |is: fn(&PlannedAction) -> bool| self.plan.actions.iter().any(|(_, action)| is(action));
         let is_rebranched = acts(|action| matches!(action, PlannedAction::Rekey))
             && acts(|action| matches!(action, PlannedAction::Fail(_)));
@@ -106,14 +106,14 @@ impl<W: Wrapper> World<W> {
         let is_limited = self.plan.files().any(|file| file.calls.longest.is_some());
         let ended_twice = callers.bye_refused.get(&481).copied().filter(|_| is_rebranched || is_limited);
         let ended_twice = ended_twice.unwrap_or_default();
-        // A balancer that has just started takes stopped servers of a scaled pool for running. A call sent there and
+        // A balancer that has just started treats stopped servers of a scaled pool as running. A call sent there and
         // cancelled goes to no other server, and its caller waits in vain for 487 (RFC 3261 §9.1).
         let is_scaled = self.plan.files().any(|file| file.scale.is_some())
             && acts(|action| matches!(action, PlannedAction::Fail(_)));
         let given_up = if is_scaled { self.checkers.given_up() } else { 0 };
         let lost = self.checkers.lost() + given_up + ended_twice + turned_away(callers);
         if callers.calls_failed() > lost {
-            return Err(RunRule::Failed.broken(format_args!("{lost} died, {}", outcomes(callers))));
+            return Err(RunRule::TooManyFailed.broken(format_args!("{lost} lost, {}", outcomes(callers))));
         }
         // A second node gets a call only after a session table was lost, or if a node is dead or seems to be.
         let may_fork = self.plan.actions.iter().any(|(_, action)| match action {
@@ -121,7 +121,7 @@ impl<W: Wrapper> World<W> {
             PlannedAction::Stall(host, _) => *host >= self.plan.process_host(0),
             _ => false,
         });
-        // A server that is starting may get an INVITE after the call has gone on to another one.
+        // A server that is starting may get an INVITE after the call has gone to another server.
         let may_fork = may_fork || !self.drivers.is_empty() || self.plan.files().any(FilePlan::forks);
         if !may_fork && (callers.forks_hung_up, callers.wrong_server) != (0, 0) {
             return Err(RunRule::TwoServers.broken(format_args!("{}", outcomes(callers))));

@@ -23,9 +23,9 @@ use control::Drainer;
 use control::scale::Order;
 use core::time::Duration;
 use dialog::CallRecord;
-use driver::{Begun, Driver};
+use driver::{Driver, PendingEffect};
 use host::{Host, Role};
-use load::{AgentEvent as Told, Answerer, AnswererConfig, Caller, CallerConfig};
+use load::{AgentEvent, Answerer, AnswererConfig, Caller, CallerConfig};
 use rand::Rng as _;
 use route::Forward;
 use sim::engine::{EventQueue, HostIndex, LinkConfig, SimNetwork, Trace};
@@ -46,8 +46,8 @@ pub struct SiteProcess {
     pub process: u16,
 }
 
-/// Stands between the processes, the network and the checkers. The checkers see only what has passed it. Tests use it
-/// to break the behaviour of a process, and check that a rule reports it.
+/// Gets the messages, records and reported state of the processes, and may change them before the checkers see them.
+/// Tests use it to break the behaviour of a process, and check that a rule reports this.
 pub trait Wrapper {
     /// Returns whether the process gets this datagram. May change it.
     fn hears(&mut self, _bytes: &mut Vec<u8>) -> bool {
@@ -129,7 +129,7 @@ pub struct World<W> {
     /// When the last datagram comes out of the ring from one shard of a host to another.
     rings: BTreeMap<(HostIndex, usize, usize), Instant>,
     ring_rng: Rng,
-    /// For the utilisation of processes, and the times when they notice it.
+    /// Draws the utilisation of processes, and the times at which they notice it.
     load_rng: Rng,
     monitor_rng: Rng,
     /// Until when the monitors send nothing to a process.
@@ -140,7 +140,7 @@ pub struct World<W> {
     connections: Connections,
     /// Drivers, by site.
     drivers: BTreeMap<u16, Driver>,
-    begun: Slab<Begun>,
+    pending: Slab<PendingEffect>,
     /// The process that has the address of each site.
     active: Vec<u16>,
     /// The sites with their current configuration.
@@ -150,7 +150,7 @@ pub struct World<W> {
     checkers: Checkers,
     trace: Trace,
     counts: Counts,
-    told: Outbox<Told>,
+    outbox: Outbox<AgentEvent>,
     log: Option<VecDeque<String>>,
 }
 
@@ -182,14 +182,14 @@ impl<W: Wrapper> World<W> {
             on_the_way: Slab::default(),
             connections: Connections::new(&rng),
             drivers: BTreeMap::new(),
-            begun: Slab::default(),
+            pending: Slab::default(),
             active: (0..plan.sites.len() as u16).map(|site| plan.first_process(site)).collect(),
             sites: plan.sites.clone(),
             key: 0,
             checkers: Checkers::new(&plan),
             trace: Trace::default(),
             counts: Counts::default(),
-            told: Outbox::default(),
+            outbox: Outbox::default(),
             log: None,
             rng,
             plan,
@@ -328,7 +328,7 @@ impl<W: Wrapper> World<W> {
     fn run_until(&mut self, end: Instant) -> Result<(), String> {
         while let Some((now, event)) = self.queue.pop_until(end) {
             if self.counts.datagrams > self.plan.datagrams_max {
-                return Err(RunRule::Endless.broken(format_args!("{}", self.counts.datagrams)));
+                return Err(RunRule::TooManyDatagrams.broken(format_args!("{}", self.counts.datagrams)));
             }
             match event {
                 Event::Arrives(carried) => self.arrives(now, carried)?,

@@ -53,17 +53,17 @@ impl Stores {
         };
         let answer = match (about, self.state) {
             (StoreQuery::Location(ask), StoreState::Up) => {
-                StoreAnswer::Location(ask.put_to(&mut self.bindings, date(now)), date(now))
+                StoreAnswer::Location(ask.send_to(&mut self.bindings, date(now)), date(now))
             }
             (StoreQuery::Location(ask), state) => {
                 if self.rng.random_bool(CHANGED) {
-                    ask.put_to(&mut self.bindings, date(now));
+                    ask.send_to(&mut self.bindings, date(now));
                 }
                 if state == StoreState::Silent {
                     return None;
                 }
                 StoreAnswer::Location(
-                    ask.failed(StoreError::Unavailable("it is said so".to_owned())),
+                    ask.failed(StoreError::Unavailable("simulated failure".to_owned())),
                     date(now),
                 )
             }

@@ -1,7 +1,7 @@
 //! Connections between hosts. Bytes arrive in order, in pieces of any size, until the connection breaks.
 //!
-//! This module does in numbers the part of `streams` that maps flows to connections and reports broken ones. The framer
-//! is the one of live connections.
+//! This module models the part of `streams` that maps flows to connections and reports broken connections. The framer
+//! is the framer of the server.
 
 use super::host::Role;
 use super::traffic::{Arrived, LinkMessage};
@@ -31,7 +31,7 @@ const JOINED_WITHIN: Duration = Duration::from_millis(20);
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum CutOff {
     /// At once.
-    Told,
+    Announced,
     /// When they send data, or never if the host is gone.
     Unnoticed,
 }
@@ -46,17 +46,17 @@ struct End {
     pieces: VecDeque<(Instant, Vec<u8>)>,
     /// Messages sent to this end that have not been received.
     messages: VecDeque<Vec<u8>>,
-    /// Bytes were lost, so everything after them waits for ever.
+    /// Bytes were lost, so later bytes are never delivered.
     is_stuck: bool,
     /// When this end sent its last request.
-    asked: Option<Instant>,
+    requested: Option<Instant>,
 }
 
 impl End {
     fn new(host: HostIndex, address: SocketAddr) -> Self {
         let framer = Framer::new(Transport::Tcp.longest());
         let (pieces, messages) = (VecDeque::new(), VecDeque::new());
-        Self { host, address, is_open: true, framer, pieces, messages, is_stuck: false, asked: None }
+        Self { host, address, is_open: true, framer, pieces, messages, is_stuck: false, requested: None }
     }
 }
 
@@ -160,7 +160,7 @@ impl<W: Wrapper> World<W> {
         if let Some(ends) = self.connections.all.get_mut(&connection) {
             ends[1 - own].messages.push_back(bytes.to_vec());
             if is_request {
-                ends[own].asked = Some(now);
+                ends[own].requested = Some(now);
             }
         }
         for mut piece in pieces {
@@ -227,7 +227,7 @@ impl<W: Wrapper> World<W> {
         let (host, to, from_host, from) = (it.host, it.address, other.host, other.address);
         let is_open = it.is_open;
         if !is_open || self.listens(host) != Some(true) {
-            self.answer_nobody(now, connection, end);
+            self.reject_piece(now, connection, end);
             return Ok(());
         }
         let Some(ends) = self.connections.all.get_mut(&connection) else { return Ok(()) };
@@ -264,7 +264,7 @@ impl<W: Wrapper> World<W> {
     }
 
     /// Handles bytes for a closed end: the other end gets a reset, or times out if there is no machine to send one.
-    fn answer_nobody(&mut self, now: Instant, connection: u32, end: usize) {
+    fn reject_piece(&mut self, now: Instant, connection: u32, end: usize) {
         let Some(host) = self.connections.host(connection, end) else { return };
         let after = if self.listens(host).is_none() { GIVEN_UP } else { self.plan.delay };
         self.connections.close(connection, end);
@@ -279,7 +279,7 @@ impl<W: Wrapper> World<W> {
             return Ok(());
         }
         let (host, from, is_ours) = (it.host, it.address, end == 0);
-        let waits = it.asked.is_some_and(|asked| now < asked + ANSWERED_WITHIN);
+        let waits = it.requested.is_some_and(|requested| now < requested + ANSWERED_WITHIN);
         let number = NonZeroU32::new(connection).map(Number).filter(|_| !is_ours);
         let to = Flow { transport: Transport::Tcp, listener: 0, peer: other.address, connection: number };
         let says_of_peer = is_ours && self.listens(other.host) != Some(true);
@@ -296,9 +296,9 @@ impl<W: Wrapper> World<W> {
         };
         let closed: Vec<_> = self.connections.all.iter().filter_map(of_host).collect();
         for (connection, end) in closed {
-            // The agent on the host is told, as by its own kernel.
+            // The agent on the host learns of it at once, from its own kernel.
             self.later(now, LinkMessage::Cut { connection, end });
-            if how == CutOff::Told {
+            if how == CutOff::Announced {
                 self.later(now + self.plan.delay, LinkMessage::Cut { connection, end: 1 - end });
             }
         }

@@ -4,7 +4,7 @@ use super::host::Role;
 use super::{Event, HANDING_OVER_MICROS, SiteProcess, World, Wrapper};
 use crate::Refuses;
 use crate::RunRule;
-use crate::credentials::Heard;
+use crate::credentials::ResponseEffect;
 use crate::plan::{answerer_address, caller_address, probe_address, site_address};
 use crate::{ProcessInput, Sent};
 use base::{Flow, Instant, Transport};
@@ -89,12 +89,12 @@ impl<W: Wrapper> World<W> {
             return Ok(());
         }
         match &mut it.role {
-            Role::Caller { agent, .. } => agent.handle(now, AgentInput::Tick, &mut self.told),
+            Role::Caller { agent, .. } => agent.handle(now, AgentInput::Tick, &mut self.outbox),
             Role::Answerer { agent: Some(agent), phone, .. } => {
-                agent.handle(now, AgentInput::Tick, &mut self.told);
+                agent.handle(now, AgentInput::Tick, &mut self.outbox);
                 let registers = phone.as_mut().and_then(|phone| Some((phone.registrar(), phone.tick(now)?)));
                 if let Some((to, bytes)) = registers {
-                    self.told.send(Flow::udp(0, to), |buffer| buffer.extend_from_slice(&bytes));
+                    self.outbox.send(Flow::udp(0, to), |buffer| buffer.extend_from_slice(&bytes));
                 }
             }
             Role::Process(Some(process)) => {
@@ -122,14 +122,14 @@ impl<W: Wrapper> World<W> {
 
     /// Sends the messages in an agent's outbox.
     fn flush(&mut self, host: HostIndex) -> Result<(), String> {
-        let mut told = core::mem::take(&mut self.told);
+        let mut outbox = core::mem::take(&mut self.outbox);
         let answerers = self.plan.answerer_host(0);
         let from = match host.checked_sub(answerers) {
             Some(answerer) => answerer_address(answerer as u16),
             None => caller_address(host as usize),
         };
-        for transmit in told.transmits() {
-            let bytes = told.message(transmit).to_vec();
+        for transmit in outbox.transmits() {
+            let bytes = outbox.message(transmit).to_vec();
             let mut one = Sent::by(transmit.flow, bytes);
             if let Role::Caller { chaperon: Some(chaperon), .. } = &mut self.hosts[host as usize].role {
                 one.bytes = chaperon.says(&one.bytes);
@@ -137,14 +137,14 @@ impl<W: Wrapper> World<W> {
             if host >= answerers {
                 self.wrapper.answers(&mut one);
                 if let Ok(message) = wire::scan(&one.bytes) {
-                    self.checkers.said(from, &message)?;
+                    self.checkers.response_sent(from, &message)?;
                 }
             }
             self.send(host, from, Flow { peer: one.to, ..one.flow }, &one.bytes)?;
         }
-        told.clear();
-        told.drain_events().for_each(drop);
-        self.told = told;
+        outbox.clear();
+        outbox.drain_events().for_each(drop);
+        self.outbox = outbox;
         Ok(())
     }
 
@@ -166,8 +166,8 @@ impl<W: Wrapper> World<W> {
         let (now, to) = (self.queue.now(), flow.peer);
         self.note(|plan| format!("{} to {to}: {}", plan.host_name(host), gist(bytes)));
         let name = |host| self.plan.host_name(host);
-        let nobody = || RunRule::Nobody.broken(format_args!("{} to {to}", name(host)));
-        let to_host = self.host_at(to).ok_or_else(nobody)?;
+        let unknown = || RunRule::UnknownAddress.broken(format_args!("{} to {to}", name(host)));
+        let to_host = self.host_at(to).ok_or_else(unknown)?;
         if flow.transport != Transport::Udp {
             self.put(now, (host, from), (to_host, flow), bytes);
             return Ok(());
@@ -181,9 +181,11 @@ impl<W: Wrapper> World<W> {
     }
 
     pub(super) fn arrives(&mut self, now: Instant, key: u32) -> Result<(), String> {
-        let carried = self.on_the_way.get(key).expect("an event for each thing on the way");
+        let carried = self.on_the_way.get(key).expect("each event has a message in flight");
         let host = match carried {
-            LinkMessage::Datagram { to, .. } => self.host_at(*to).expect("it was found when it was sent"),
+            LinkMessage::Datagram { to, .. } => {
+                self.host_at(*to).expect("the host was known when the message was sent")
+            }
             LinkMessage::Piece { connection, end } | LinkMessage::Cut { connection, end } => {
                 let Some(host) = self.connections.host(*connection, *end) else {
                     self.on_the_way.remove(key);
@@ -201,7 +203,7 @@ impl<W: Wrapper> World<W> {
             self.queue.at(stalled_until, Event::Arrives(key));
             return Ok(());
         }
-        match self.on_the_way.remove(key).expect("it was there") {
+        match self.on_the_way.remove(key).expect("the message was found above") {
             LinkMessage::Datagram { from_host, from, to, bytes } => {
                 self.counts.datagrams += 1;
                 self.trace.event(now, 0, host);
@@ -250,18 +252,18 @@ impl<W: Wrapper> World<W> {
         let refusal = refuses.filter(|refuses| now < refuses.until).and_then(|it| refused(it, host, bytes));
         match &mut self.hosts[host as usize].role {
             Role::Caller { agent, chaperon } => match chaperon.as_mut().map(|it| it.hears(bytes)) {
-                None => agent.handle(now, AgentInput::Message { from: flow, bytes }, &mut self.told),
-                Some(Heard::Told(bytes)) => {
-                    agent.handle(now, AgentInput::Message { from: flow, bytes: &bytes }, &mut self.told);
+                None => agent.handle(now, AgentInput::Message { from: flow, bytes }, &mut self.outbox),
+                Some(ResponseEffect::ToCaller(bytes)) => {
+                    agent.handle(now, AgentInput::Message { from: flow, bytes: &bytes }, &mut self.outbox);
                 }
-                Some(Heard::Answered(all)) => {
+                Some(ResponseEffect::Send(all)) => {
                     let own = caller_address(host as usize);
                     return all.iter().try_for_each(|bytes| self.send(host, own, flow, bytes));
                 }
             },
             Role::Answerer { agent: Some(_), .. } if is_deaf && bytes.starts_with(b"OPTIONS ") => {}
             Role::Answerer { agent: Some(_), .. } if let Some(status) = refusal => {
-                let request = wire::scan(bytes).expect("it was read");
+                let request = wire::scan(bytes).expect("its status was chosen from the parsed INVITE");
                 let mut answer = Vec::new();
                 wire::write_response(&request, from, status, "Refused", "refuses", &[], &mut answer);
                 return self.send(host, to, flow, &answer);
@@ -269,11 +271,11 @@ impl<W: Wrapper> World<W> {
             Role::Answerer { agent: Some(_), phone: Some(phone), .. } if is_of_register(bytes) => {
                 if let Some(bytes) = phone.receive(now, bytes) {
                     let to = phone.registrar();
-                    self.told.send(Flow::udp(0, to), |buffer| buffer.extend_from_slice(&bytes));
+                    self.outbox.send(Flow::udp(0, to), |buffer| buffer.extend_from_slice(&bytes));
                 }
             }
             Role::Answerer { agent: Some(agent), .. } => {
-                agent.handle(now, AgentInput::Message { from: flow, bytes }, &mut self.told);
+                agent.handle(now, AgentInput::Message { from: flow, bytes }, &mut self.outbox);
             }
             Role::Answerer { agent: None, refuses: true, .. } => {
                 let quoted = bytes[..bytes.len().min(QUOTED)].to_vec();
@@ -285,14 +287,20 @@ impl<W: Wrapper> World<W> {
             Role::Process(Some(process)) if self.addresses.contains_key(&to) => {
                 process.probe_answer(now, from, bytes);
             }
-            Role::Process(Some(_)) => return self.asked(now, host, flow, bytes),
+            Role::Process(Some(_)) => return self.site_message(now, host, flow, bytes),
             Role::Answerer { agent: None, refuses: false, .. } | Role::Process(None) => {}
         }
         self.flush(host)
     }
 
     /// Handles a message to the address of a site.
-    fn asked(&mut self, now: Instant, host: HostIndex, flow: Flow, bytes: &[u8]) -> Result<(), String> {
+    fn site_message(
+        &mut self,
+        now: Instant,
+        host: HostIndex,
+        flow: Flow,
+        bytes: &[u8],
+    ) -> Result<(), String> {
         let mut bytes = bytes.to_vec();
         if !self.wrapper.hears(&mut bytes) {
             return Ok(());
@@ -345,7 +353,7 @@ impl<W: Wrapper> World<W> {
     ) -> Result<(), String> {
         let place = self.place(self.plan.process_at(host).expect("a process is on this host"));
         let Role::Process(Some(process)) = &self.hosts[host as usize].role else { return Ok(()) };
-        self.checkers.unasked(now, place, process, cause, sent)
+        self.checkers.sent_without_datagram(now, place, process, cause, sent)
     }
 
     /// Passes the records of a process's last step to the checkers.

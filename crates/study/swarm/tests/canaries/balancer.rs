@@ -1,6 +1,6 @@
 //! Balancers that break rules.
 
-use crate::cage::*;
+use crate::canary::*;
 use balance::Load;
 use base::Instant;
 use sim::engine::{FaultEffect, FaultRule as Fault};
@@ -34,7 +34,7 @@ pub(crate) fn of_responses() -> Vec<Canary> {
             |one| restatus(&mut one.bytes, 183),
         ),
         breaks(ProcessRule::ResponseTarget).tampers(is_any_response, elsewhere),
-        breaks(ProcessRule::ResponseUnasked)
+        breaks(ProcessRule::UnexpectedResponse)
             .hears(|_, bytes| {
                 if is_any_response(bytes) {
                     line(bytes, "Call-ID", 0, |call| format!("{call}x"));
@@ -47,9 +47,10 @@ pub(crate) fn of_responses() -> Vec<Canary> {
 /// Violations on requests.
 pub(crate) fn of_requests() -> Vec<Canary> {
     vec![
-        breaks(ProcessRule::NoSip).tampers(is_request, |one| one.bytes.truncate(9)),
-        breaks(ProcessRule::Surplus).tampers(is_request, |one| one.bytes.push(b'x')),
-        breaks(ProcessRule::Secure).tampers(is_request, |one| replace(&mut one.bytes, " sip:", " sips:")),
+        breaks(ProcessRule::NotSip).tampers(is_request, |one| one.bytes.truncate(9)),
+        breaks(ProcessRule::ExtraBytes).tampers(is_request, |one| one.bytes.push(b'x')),
+        breaks(ProcessRule::SipsOverUdp)
+            .tampers(is_request, |one| replace(&mut one.bytes, " sip:", " sips:")),
         breaks(ProcessRule::Malformed)
             .hears(|_, bytes| {
                 if is_invite(bytes) {
@@ -57,25 +58,25 @@ pub(crate) fn of_requests() -> Vec<Canary> {
                 }
             })
             .on(is_invite, |_, _, _, _, sent| sent.iter_mut().for_each(elsewhere)),
-        breaks(ProcessRule::Copies).on(is_invite, |_, _, _, _, sent| {
+        breaks(ProcessRule::RequestCopies).on(is_invite, |_, _, _, _, sent| {
             *sent = sent.iter().flat_map(|one| vec![one.clone(); 10]).collect();
         }),
-        breaks(ProcessRule::OtherCall).tampers(is_request, |one| {
+        breaks(ProcessRule::OtherCallId).tampers(is_request, |one| {
             line(&mut one.bytes, "Call-ID", 0, |call| format!("{call}x"));
         }),
-        breaks(ProcessRule::AnswerTarget).on(is_invite, |_, _, bytes, from, sent| {
+        breaks(ProcessRule::OwnResponseTarget).on(is_invite, |_, _, bytes, from, sent| {
             *sent = vec![response(bytes, from, 486)];
             elsewhere(&mut sent[0]);
         }),
-        breaks(ProcessRule::OwnAnswer)
+        breaks(ProcessRule::OwnSuccess)
             .on(is_invite, |_, _, bytes, from, sent| *sent = vec![response(bytes, from, 200)]),
-        breaks(ProcessRule::AnswerGrowth).on(is_invite, |_, _, bytes, from, sent| {
+        breaks(ProcessRule::ResponseTooLong).on(is_invite, |_, _, bytes, from, sent| {
             *sent = vec![response(bytes, from, 486)];
             add(&mut sent[0].bytes, "CSeq", &format!("Unsupported: {}", "x".repeat(2_000)));
         }),
-        breaks(ProcessRule::AckAnswer)
+        breaks(ProcessRule::AckAnswered)
             .on(is_ack, |_, _, bytes, from, sent| *sent = vec![response(bytes, from, 486)]),
-        breaks(ProcessRule::Stranger)
+        breaks(ProcessRule::NotANode)
             .tampers(is_request, |one| one.to = "192.0.2.1:5060".parse().expect("a caller's address")),
     ]
 }
@@ -104,7 +105,7 @@ pub(crate) fn of_ways() -> Vec<Canary> {
             },
         ),
         // A copy goes to the node of another call.
-        breaks_run(RunRule::Moved).says(|memory, _, _, sent| {
+        breaks_run(RunRule::NodeChanged).says(|memory, _, _, sent| {
             for invite in sent.iter_mut().filter(|one| is_invite(&one.bytes)) {
                 if !memory.seen.insert(invite.bytes.clone())
                     && let Some(other) = memory.kept.iter().find(|kept| kept.to != invite.to)
@@ -114,7 +115,7 @@ pub(crate) fn of_ways() -> Vec<Canary> {
                 memory.kept.push(invite.clone());
             }
         }),
-        breaks_run(RunRule::Rebranched).says(|memory, _, _, sent| {
+        breaks_run(RunRule::BranchChanged).says(|memory, _, _, sent| {
             for invite in sent.iter_mut().filter(|one| is_invite(&one.bytes)) {
                 if memory.turn(10) {
                     rebranch(&mut invite.bytes, 0);
@@ -122,11 +123,11 @@ pub(crate) fn of_ways() -> Vec<Canary> {
             }
         }),
         // The second process of a site makes branches of its own, and the processes take over the address in turn.
-        Canary::new(RunRule::RebranchedLater.text(), |plan| balancer(plan) && plan.sites[0].processes > 1)
+        Canary::new(RunRule::BranchChangedLater.text(), |plan| balancer(plan) && plan.sites[0].processes > 1)
             .prepare(|plan| {
                 calm(plan);
                 let when = Instant::ZERO..plan.end;
-                let rule = |what| Fault { from: None, to: None, when: when.clone(), what };
+                let rule = |effect| Fault { from: None, to: None, when: when.clone(), effect };
                 plan.rules = vec![
                     rule(FaultEffect::Duplicate(1.0)),
                     rule(FaultEffect::Jitter(Duration::from_millis(100))),
@@ -145,12 +146,12 @@ pub(crate) fn of_ways() -> Vec<Canary> {
         breaks_run(RunRule::ClosedNode)
             .prepare(|plan| act(plan, 0, PlannedAction::Drain(Destination::Answerer(0), true)))
             .tampers(is_invite, |one| one.to = answerer_address(0)),
-        breaks_run(RunRule::Unasked).says(|memory, at, cause, sent| {
+        breaks_run(RunRule::SentWithoutInput).says(|memory, at, cause, sent| {
             if matches!(cause, ProcessInput::Timer) {
                 sent.extend(memory.invite(at, Stage::Answered));
             }
         }),
-        Canary::new(RunRule::Waits.text(), queueing)
+        Canary::new(RunRule::WaitTooLong.text(), queueing)
             .says(|_, _, _, sent| sent.retain(|one| !is_invite(&one.bytes))),
         Canary::new(RunRule::OtherShard.text(), several_shards).keeps(),
     ]
@@ -161,26 +162,26 @@ fn several_shards(plan: &Plan) -> bool {
 }
 
 /// Falsifies the reported state.
-fn cooks(rule: RunRule, cook: fn(&mut BalancerState)) -> Canary {
+fn falsifies(rule: RunRule, falsify: fn(&mut BalancerState)) -> Canary {
     breaks_run(rule).shows(move |_, shown| {
         if let Shown::Balancer(state) = shown {
-            cook(state);
+            falsify(state);
         }
     })
 }
 
 /// Violations in the reported state.
-pub(crate) fn of_books() -> Vec<Canary> {
+pub(crate) fn of_reported_state() -> Vec<Canary> {
     vec![
-        cooks(RunRule::Leases, |state| state.audit = Err("one too many".to_owned())),
-        cooks(RunRule::CallsCounted, |state| state.loads[0].calls += 1),
-        cooks(RunRule::SessionsCounted, |state| state.counts.active += 1),
-        cooks(RunRule::SessionsSeen, |state| {
+        falsifies(RunRule::Leases, |state| state.audit = Err("one too many".to_owned())),
+        falsifies(RunRule::CallsCounted, |state| state.loads[0].calls += 1),
+        falsifies(RunRule::SessionsCounted, |state| state.counts.active += 1),
+        falsifies(RunRule::TooManySessions, |state| {
             state.counts.expired += 1_000_000;
             state.sessions += 1_000_000;
         }),
-        cooks(RunRule::TransactionsSeen, |state| state.transactions += 1_000_000),
-        cooks(RunRule::LoadLeft, |state| state.loads[0] += Load { work: 1, ..Load::default() }),
+        falsifies(RunRule::TooManyTransactions, |state| state.transactions += 1_000_000),
+        falsifies(RunRule::LoadLeft, |state| state.loads[0] += Load { work: 1, ..Load::default() }),
         // Reports a session that never ends, of a balancer without faults.
         breaks_run(RunRule::TableLeft)
             .prepare(|plan| {

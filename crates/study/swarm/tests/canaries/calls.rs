@@ -1,7 +1,7 @@
 //! Proxies that keep the state of calls, and break rules.
 
-use crate::cage::*;
-use dialog::{CallRecord, DialogParty};
+use crate::canary::*;
+use dialog::{CallRecord, DialogSide};
 use swarm::{ProcessRule, RunRule, Shown};
 
 fn breaks(rule: ProcessRule) -> Canary {
@@ -24,17 +24,17 @@ pub(crate) fn all() -> Vec<Canary> {
         }),
         breaks(ProcessRule::RecordWrong).writes(move |_, records| {
             for record in records.iter_mut().filter(is_answered) {
-                record.by = Some(if record.by == Some(DialogParty::Caller) {
-                    DialogParty::Callee
+                record.by = Some(if record.by == Some(DialogSide::Caller) {
+                    DialogSide::Callee
                 } else {
-                    DialogParty::Caller
+                    DialogSide::Caller
                 });
             }
         }),
         breaks(ProcessRule::RecordWrong).writes(move |_, records| {
             records.iter_mut().filter(is_answered).for_each(|record| record.bye_status = 299);
         }),
-        breaks(ProcessRule::HeldCalls).shows(|_, shown| {
+        breaks(ProcessRule::TooManyCalls).shows(|_, shown| {
             if let Shown::Proxy { report, .. } = shown
                 && let Some(calls) = &mut report.calls
             {

@@ -1,6 +1,6 @@
 //! Proxies that fork, and break rules.
 
-use crate::cage::*;
+use crate::canary::*;
 use swarm::ProcessRule;
 use wire::Method;
 
@@ -15,9 +15,9 @@ fn accepts(bytes: &[u8]) -> bool {
 pub(crate) fn all() -> Vec<Canary> {
     vec![
         // It does not forward a second 2xx.
-        breaks(ProcessRule::LostSuccess)
+        breaks(ProcessRule::SuccessNotForwarded)
             .on(accepts, |_, _, _, _, sent| sent.retain(|one| !accepts(&one.bytes))),
-        breaks(ProcessRule::LoserNotCancelled)
+        breaks(ProcessRule::BranchNotCancelled)
             .on(accepts, |_, _, _, _, sent| sent.retain(|one| !is_own(&one.bytes, "CANCEL"))),
         // It sends the last failure, whatever the others were.
         breaks(ProcessRule::NotBest).on(
@@ -30,7 +30,7 @@ pub(crate) fn all() -> Vec<Canary> {
             },
         ),
         // It tries another next hop after a 6xx.
-        breaks(ProcessRule::AfterDecline).on(
+        breaks(ProcessRule::NextHopAfter6xx).on(
             |bytes| is_response(bytes, Method::Invite, 600..700),
             |memory, at, bytes, _, sent| {
                 sent.extend(memory.invite_of(at, &call_of(bytes)).map(|mut invite| {

@@ -1,6 +1,6 @@
 //! Elements of every kind that break the rules of a hop.
 
-use crate::cage::*;
+use crate::canary::*;
 use base::Flow;
 use swarm::{Plan, ProcessRule, Sent};
 use wire::Method;
@@ -21,9 +21,9 @@ fn accepts(bytes: &[u8]) -> bool {
 fn of(kind: fn(&Plan) -> bool) -> Vec<Canary> {
     let breaks = |rule: ProcessRule| Canary::new(rule.text(), kind);
     vec![
-        breaks(ProcessRule::Family)
+        breaks(ProcessRule::AddressFamily)
             .tampers(is_request, |one| one.to = "[2001:db8::1]:5060".parse().expect("an address")),
-        breaks(ProcessRule::Unreadable).hears(|_, bytes| bytes.truncate(9)).on(
+        breaks(ProcessRule::UnparsableInput).hears(|_, bytes| bytes.truncate(9)).on(
             |_| true,
             |_, _, bytes, from, sent| {
                 sent.push(Sent::by(Flow::udp(0, from), bytes.to_vec()));

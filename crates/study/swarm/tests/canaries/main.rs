@@ -4,8 +4,8 @@
 //! broken process.
 
 mod balancer;
-mod cage;
 mod calls;
+mod canary;
 mod forks;
 mod home;
 mod hop;
@@ -16,7 +16,7 @@ mod run;
 mod scaled;
 mod sharing;
 
-use cage::Canary;
+use canary::Canary;
 use sim::stats::sweep::{all_cores, sweep};
 use std::collections::BTreeSet;
 
@@ -25,11 +25,11 @@ fn canaries() -> Vec<Canary> {
         balancer::of_responses(),
         balancer::of_requests(),
         balancer::of_ways(),
-        balancer::of_books(),
+        balancer::of_reported_state(),
         proxy::of_responses(),
         proxy::of_answers(),
         proxy::of_retransmissions(),
-        proxy::of_its_own(),
+        proxy::of_generated_requests(),
         proxy::of_times(),
         proxy::of_requests(),
         proxy::of_reports(),
@@ -55,8 +55,8 @@ fn every_rule_has_a_canary() {
     let rules: Vec<_> = of_processes.chain(swarm::RunRule::ALL.iter().map(|rule| rule.text())).collect();
     let named: BTreeSet<_> = rules.iter().copied().collect();
     assert_eq!(named.len(), rules.len(), "no two rules have one text");
-    let caged: BTreeSet<_> = canaries().iter().map(|canary| canary.rule).collect();
-    let without: Vec<_> = named.difference(&caged).collect();
+    let broken: BTreeSet<_> = canaries().iter().map(|canary| canary.rule).collect();
+    let without: Vec<_> = named.difference(&broken).collect();
     assert!(without.is_empty(), "no canary breaks {without:#?}");
 }
 

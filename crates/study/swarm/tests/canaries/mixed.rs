@@ -1,6 +1,6 @@
 //! Sites of several pools that break rules.
 
-use crate::cage::*;
+use crate::canary::*;
 use dialog::{CallRecord, Cause};
 use swarm::{RunRule, Sent, Shown};
 use wire::Method;
@@ -10,7 +10,7 @@ fn breaks(rule: RunRule) -> Canary {
 }
 
 /// Returns true for an INVITE outside any dialog.
-fn begins(bytes: &[u8]) -> bool {
+fn is_initial_invite(bytes: &[u8]) -> bool {
     is(bytes, "INVITE") && scanned(bytes).to_tag().is_none()
 }
 
@@ -23,11 +23,11 @@ fn refuse(bytes: &[u8], from: std::net::SocketAddr, reason: &str) -> Sent {
 pub(crate) fn all() -> Vec<Canary> {
     let is_answered = |record: &&mut CallRecord| record.accepted.is_some();
     vec![
-        breaks(RunRule::WrongPool).tampers(begins, elsewhere),
+        breaks(RunRule::WrongPool).tampers(is_initial_invite, elsewhere),
         // It refuses every fifth call, and forwards a copy of the INVITE.
-        breaks(RunRule::Ghost).on(begins, |memory, _, bytes, from, sent| {
+        breaks(RunRule::RefusedStarted).on(is_initial_invite, |memory, _, bytes, from, sent| {
             let is_first = memory.seen.insert(bytes.to_vec());
-            let goes_on = sent.iter().find(|one| begins(&one.bytes)).cloned();
+            let goes_on = sent.iter().find(|one| is_initial_invite(&one.bytes)).cloned();
             let invite = memory.kept.iter().find(|one| call_of(&one.bytes) == call_of(bytes)).cloned();
             match (goes_on, invite) {
                 (Some(invite), None) if is_first && memory.turn(5) => {
@@ -43,7 +43,7 @@ pub(crate) fn all() -> Vec<Canary> {
         breaks(RunRule::LostRecord).writes(move |_, records| {
             records.iter_mut().filter(is_answered).for_each(|record| record.cause = Some(Cause::Lost));
         }),
-        breaks(RunRule::RefusedEarly).on(begins, |memory, _, bytes, from, sent| {
+        breaks(RunRule::RefusedEarly).on(is_initial_invite, |memory, _, bytes, from, sent| {
             if memory.turn(10) {
                 *sent = vec![refuse(bytes, from, "Too Many Calls")];
             }

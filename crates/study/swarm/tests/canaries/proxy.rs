@@ -1,6 +1,6 @@
 //! Stateful proxies that break rules.
 
-use crate::cage::*;
+use crate::canary::*;
 use base::Flow;
 use swarm::Shown;
 use swarm::{ProcessRule, Sent};
@@ -41,28 +41,28 @@ fn refuses(bytes: &[u8]) -> bool {
 /// Violations on responses.
 pub(crate) fn of_responses() -> Vec<Canary> {
     vec![
-        breaks(ProcessRule::ResponseToNothing)
+        breaks(ProcessRule::UnmatchedResponse)
             .hears(|_, bytes| {
                 if is_any_response(bytes) {
                     rebranch(bytes, 0);
                 }
             })
             .on(is_any_response, |_, _, bytes, _, sent| sent.extend(passed_on(bytes))),
-        breaks(ProcessRule::Passed100).tampers(rings, |one| restatus(&mut one.bytes, 100)),
+        breaks(ProcessRule::Forwarded100).tampers(rings, |one| restatus(&mut one.bytes, 100)),
         // Only repeated 2xx, since the target of other responses is checked by another rule.
         breaks(ProcessRule::ResponseTarget).on(accepts, |memory, _, bytes, _, sent| {
             if !memory.seen.insert(bytes.to_vec()) {
                 sent.iter_mut().for_each(elsewhere);
             }
         }),
-        breaks(ProcessRule::Passed503)
+        breaks(ProcessRule::Forwarded503)
             .hears(|_, bytes| {
                 if rings(bytes) {
                     restatus(bytes, 503);
                 }
             })
             .on(refuses, |_, _, bytes, _, sent| *sent = passed_on(bytes).into_iter().collect()),
-        breaks(ProcessRule::PassedBack)
+        breaks(ProcessRule::ForwardedResponseTarget)
             .hears(|_, bytes| {
                 if rings(bytes) {
                     line(bytes, "Via", 1, |via| {
@@ -77,7 +77,7 @@ pub(crate) fn of_responses() -> Vec<Canary> {
             |bytes| is_response(bytes, Method::Invite, 487..488),
             |one| restatus(&mut one.bytes, 503),
         ),
-        breaks(ProcessRule::TokenShown).on(accepts, |_, _, bytes, _, sent| {
+        breaks(ProcessRule::TokenRevealed).on(accepts, |_, _, bytes, _, sent| {
             for one in sent.iter_mut().filter(|one| accepts(&one.bytes)) {
                 for at in 0..scanned(bytes).record_routes().count() {
                     let came = scanned(bytes).headers("Record-Route").nth(at).map(<[u8]>::to_vec);
@@ -86,7 +86,7 @@ pub(crate) fn of_responses() -> Vec<Canary> {
                 }
             }
         }),
-        breaks(ProcessRule::NonInvite)
+        breaks(ProcessRule::NonInviteStatus)
             .tampers(|bytes| is_response(bytes, Method::Bye, 200..201), |one| restatus(&mut one.bytes, 408)),
         breaks(ProcessRule::SecondFinal).on(accepts, |_, _, _, _, sent| {
             let second = sent.first().cloned();
@@ -101,23 +101,23 @@ pub(crate) fn of_responses() -> Vec<Canary> {
 /// Violations in the proxy's own responses.
 pub(crate) fn of_answers() -> Vec<Canary> {
     vec![
-        breaks(ProcessRule::Repetition).on(is_invite, |memory, _, bytes, from, sent| {
+        breaks(ProcessRule::RepeatedRequest).on(is_invite, |memory, _, bytes, from, sent| {
             if !memory.seen.insert(bytes.to_vec()) {
                 sent.push(response(bytes, from, 486));
             }
         }),
         breaks(ProcessRule::AckCopies).on(is_ack, |_, _, _, _, sent| sent.extend(sent.clone())),
-        breaks(ProcessRule::AckToRefusal).on(is_ack, |_, _, bytes, from, sent| {
+        breaks(ProcessRule::FailureAckForwarded).on(is_ack, |_, _, bytes, from, sent| {
             if sent.is_empty() {
                 sent.push(Sent::by(Flow::udp(0, from), bytes.to_vec()));
             }
         }),
-        breaks(ProcessRule::AnswerUnasked).on(is_invite, |_, _, bytes, from, sent| {
+        breaks(ProcessRule::ResponseWithoutRequest).on(is_invite, |_, _, bytes, from, sent| {
             let mut other = bytes.to_vec();
             rebranch(&mut other, 0);
             sent.push(response(&other, from, 486));
         }),
-        breaks(ProcessRule::AnswerTarget)
+        breaks(ProcessRule::OwnResponseTarget)
             .tampers(|bytes| is_response(bytes, Method::Invite, 100..101), elsewhere),
     ]
 }
@@ -125,25 +125,25 @@ pub(crate) fn of_answers() -> Vec<Canary> {
 /// Violations in retransmissions.
 pub(crate) fn of_retransmissions() -> Vec<Canary> {
     vec![
-        breaks(ProcessRule::AgainUnasked)
+        breaks(ProcessRule::RetransmissionWithoutTimer)
             .on(rings, |memory, at, _, _, sent| sent.extend(memory.invite(at, Stage::Ringing))),
-        breaks(ProcessRule::AgainElsewhere).says(|memory, _, _, sent| {
+        breaks(ProcessRule::RetransmissionTarget).says(|memory, _, _, sent| {
             for one in sent.iter_mut().filter(|one| is_invite(&one.bytes)) {
                 if !memory.seen.insert(one.bytes.clone()) {
                     elsewhere(one);
                 }
             }
         }),
-        breaks(ProcessRule::AgainDiffers).says(|memory, _, _, sent| {
+        breaks(ProcessRule::RetransmissionBytes).says(|memory, _, _, sent| {
             for one in sent.iter_mut().filter(|one| is_invite(&one.bytes)) {
                 if !memory.seen.insert(one.bytes.clone()) {
                     line(&mut one.bytes, "Max-Forwards", 0, |_| "7".to_owned());
                 }
             }
         }),
-        breaks(ProcessRule::AgainAnswered)
+        breaks(ProcessRule::RetransmissionAnswered)
             .on_timer(|memory, at, sent| sent.extend(memory.invite(at, Stage::Answered))),
-        breaks(ProcessRule::AgainTooOften).on_timer(|memory, at, sent| {
+        breaks(ProcessRule::RetransmissionCount).on_timer(|memory, at, sent| {
             let silent = memory.invite(at, Stage::Silent);
             sent.extend(silent.into_iter().flat_map(|one| vec![one; 12]));
         }),
@@ -151,24 +151,24 @@ pub(crate) fn of_retransmissions() -> Vec<Canary> {
 }
 
 /// Violations in requests made by the proxy: ACK to a failure, CANCEL.
-pub(crate) fn of_its_own() -> Vec<Canary> {
+pub(crate) fn of_generated_requests() -> Vec<Canary> {
     vec![
         breaks(ProcessRule::OwnBranch).tampers(is_own_cancel, |one| rebranch(&mut one.bytes, 0)),
         breaks(ProcessRule::OwnHop).tampers(is_own_ack, elsewhere),
         breaks(ProcessRule::OwnUri).tampers(is_own_ack, |one| replace(&mut one.bytes, "sip:", "sip:x")),
         breaks(ProcessRule::OwnCseq)
             .tampers(is_own_ack, |one| line(&mut one.bytes, "CSeq", 0, |_| "9 ACK".to_owned())),
-        breaks(ProcessRule::OwnCall).tampers(is_own_ack, |one| {
+        breaks(ProcessRule::OwnCallId).tampers(is_own_ack, |one| {
             line(&mut one.bytes, "Call-ID", 0, |call| format!("{call}x"));
         }),
         breaks(ProcessRule::OwnMethod).on(rings, |memory, at, _, _, sent| {
             sent.extend(memory.invite(at, Stage::Ringing).map(|invite| made_of(&invite, "BYE")));
         }),
-        breaks(ProcessRule::AckToNone).on(rings, |memory, at, _, _, sent| {
+        breaks(ProcessRule::AckWithoutFailure).on(rings, |memory, at, _, _, sent| {
             sent.extend(memory.invite(at, Stage::Ringing).map(|invite| made_of(&invite, "ACK")));
         }),
         // The ACK to one failure is sent for the next.
-        breaks(ProcessRule::AckToOther).on(refuses, |memory, at, _, _, sent| {
+        breaks(ProcessRule::AckToOtherInvite).on(refuses, |memory, at, _, _, sent| {
             for one in sent.iter_mut().filter(|one| is_own_ack(&one.bytes)) {
                 let before = core::mem::replace(&mut memory.kept, vec![one.clone()]);
                 let before = before.into_iter().next();
@@ -185,7 +185,7 @@ pub(crate) fn of_its_own() -> Vec<Canary> {
                 sent.push(second);
             }
         }),
-        breaks(ProcessRule::CancelPassedOn).on(
+        breaks(ProcessRule::CancelForwarded).on(
             |bytes| is(bytes, "CANCEL"),
             |memory, at, bytes, _, sent| {
                 sent.extend(memory.invite_of(at, &call_of(bytes)).map(|invite| {
@@ -196,7 +196,7 @@ pub(crate) fn of_its_own() -> Vec<Canary> {
                 }));
             },
         ),
-        breaks(ProcessRule::CancelUnasked).on(rings, |memory, at, _, _, sent| {
+        breaks(ProcessRule::CancelWithoutCause).on(rings, |memory, at, _, _, sent| {
             sent.extend(memory.invite(at, Stage::Ringing).map(|invite| made_of(&invite, "CANCEL")));
         }),
         breaks(ProcessRule::CancelUntimely).on_timer(|memory, at, sent| {
@@ -214,17 +214,17 @@ fn alternate(mut invite: Sent) -> Sent {
 /// Violations in the timing of forwarded requests.
 pub(crate) fn of_times() -> Vec<Canary> {
     vec![
-        breaks(ProcessRule::SentUnasked).on_timer(|memory, at, sent| {
+        breaks(ProcessRule::ForwardedWithoutRequest).on_timer(|memory, at, sent| {
             sent.extend(memory.invite(at, Stage::Ringing).map(|mut invite| {
                 rebranch(&mut invite.bytes, 1);
                 alternate(invite)
             }));
         }),
-        breaks(ProcessRule::SentAnswered).on_timer(|memory, at, sent| {
+        breaks(ProcessRule::ForwardedAfterFinal).on_timer(|memory, at, sent| {
             sent.extend(memory.invite(at, Stage::Answered).map(alternate));
         }),
         // It sends 100, and forwards the INVITE only at its next timer.
-        breaks(ProcessRule::SentLate).says(|memory, at, cause, sent| {
+        breaks(ProcessRule::ForwardedLate).says(|memory, at, cause, sent| {
             if matches!(cause, swarm::ProcessInput::Timer) {
                 let (own, others) =
                     core::mem::take(&mut memory.kept).into_iter().partition(|kept| sent_by(at, kept));
@@ -256,22 +256,23 @@ pub(crate) fn of_times() -> Vec<Canary> {
 /// Violations in forwarded requests.
 pub(crate) fn of_requests() -> Vec<Canary> {
     vec![
-        breaks(ProcessRule::RecordRoutes).tampers(is_invite, |one| without(&mut one.bytes, "Record-Route")),
-        breaks(ProcessRule::RecordAddress).tampers(is_invite, |one| {
+        breaks(ProcessRule::RecordRouteCount)
+            .tampers(is_invite, |one| without(&mut one.bytes, "Record-Route")),
+        breaks(ProcessRule::RecordRouteAddress).tampers(is_invite, |one| {
             line(&mut one.bytes, "Record-Route", 0, |uri| uri.replace("198.51.100.1", "proxy.example"));
         }),
-        breaks(ProcessRule::RecordSide).tampers(is_invite, |one| {
+        breaks(ProcessRule::RecordRouteSide).tampers(is_invite, |one| {
             line(&mut one.bytes, "Record-Route", 0, |uri| uri.replace("198.51.100.1", "198.51.100.9"));
         }),
-        breaks(ProcessRule::RecordLoose).tampers(is_invite, |one| {
+        breaks(ProcessRule::RecordRouteLoose).tampers(is_invite, |one| {
             line(&mut one.bytes, "Record-Route", 0, |uri| uri.replace(";lr", ""));
         }),
-        breaks(ProcessRule::RecordToken).tampers(is_invite, |one| {
+        breaks(ProcessRule::RecordRouteToken).tampers(is_invite, |one| {
             line(&mut one.bytes, "Record-Route", 0, |uri| uri.replace(";sbp=", ";nothing="));
         }),
-        breaks(ProcessRule::NoHop)
+        breaks(ProcessRule::NotANextHop)
             .tampers(is_invite, |one| one.to = "192.0.2.1:5060".parse().expect("a caller's address")),
-        breaks(ProcessRule::RouteLeft).tampers(
+        breaks(ProcessRule::RemainingRoute).tampers(
             |bytes| is(bytes, "BYE"),
             |one| add(&mut one.bytes, "Max-Forwards", "Route: <sip:198.51.100.77;lr>"),
         ),
@@ -289,12 +290,12 @@ pub(crate) fn of_requests() -> Vec<Canary> {
 /// Violations in the reported state.
 pub(crate) fn of_reports() -> Vec<Canary> {
     vec![
-        breaks(ProcessRule::Waiting).shows(|_, shown| {
+        breaks(ProcessRule::TooManyPending).shows(|_, shown| {
             if let Shown::Proxy { report, .. } = shown {
                 report.unanswered += 1_000_000;
             }
         }),
-        breaks(ProcessRule::Transactions).shows(|_, shown| {
+        breaks(ProcessRule::TooManyTransactions).shows(|_, shown| {
             if let Shown::Proxy { report, .. } = shown {
                 report.transactions += 1_000_000;
             }

@@ -1,6 +1,6 @@
 //! Answerers, callers and whole runs that break rules.
 
-use crate::cage::*;
+use crate::canary::*;
 use std::time::Duration;
 use swarm::{PlannedAction, RunRule, Shown};
 use wire::Method;
@@ -16,8 +16,9 @@ pub(crate) fn all() -> Vec<Canary> {
                 line(&mut one.bytes, "CSeq", 0, |cseq| cseq.replace("INVITE", "ACK"));
             }
         }),
-        breaks(RunRule::Nobody).answers(|_, one| one.to = "192.0.2.200:5060".parse().expect("an address")),
-        breaks(RunRule::Endless).prepare(|plan| plan.datagrams_max = 100),
+        breaks(RunRule::UnknownAddress)
+            .answers(|_, one| one.to = "192.0.2.200:5060".parse().expect("an address")),
+        breaks(RunRule::TooManyDatagrams).prepare(|plan| plan.datagrams_max = 100),
         // A caller that pauses for longer than its calls may take to end.
         breaks(RunRule::CallersLeft).prepare(|plan| {
             calm(plan);
@@ -26,7 +27,7 @@ pub(crate) fn all() -> Vec<Canary> {
             act(plan, end - 1, PlannedAction::Stall(0, Duration::from_mins(10)));
         }),
         // Drops the response to BYE of one call in eight.
-        breaks(RunRule::NotAll).swallows(|bytes| {
+        breaks(RunRule::FailedWithoutFaults).swallows(|bytes| {
             let sum: u32 = call_of(bytes).iter().map(|&byte| u32::from(byte)).sum();
             is_response(bytes, Method::Bye, 100..700) && sum.is_multiple_of(8)
         }),
@@ -40,7 +41,7 @@ pub(crate) fn all() -> Vec<Canary> {
                 }
             }),
         // The first three calls require an extension that no proxy has (RFC 3261 §16.3 step 5).
-        Canary::new(RunRule::Failed.text(), gentle).prepare(calm).hears(|memory, bytes| {
+        Canary::new(RunRule::TooManyFailed.text(), gentle).prepare(calm).hears(|memory, bytes| {
             if is(bytes, "INVITE") && (memory.seen.len() < 3 || memory.seen.contains(&call_of(bytes))) {
                 memory.seen.insert(call_of(bytes));
                 add(bytes, "Max-Forwards", "Proxy-Require: flying");

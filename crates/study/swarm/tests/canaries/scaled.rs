@@ -1,6 +1,6 @@
 //! Balancers with scaling that break rules.
 
-use crate::cage::*;
+use crate::canary::*;
 use control::scale::{DriverServer, Order};
 use std::net::SocketAddr;
 use swarm::RunRule;
@@ -17,7 +17,7 @@ fn server(address: SocketAddr) -> DriverServer {
 pub(crate) fn all() -> Vec<Canary> {
     vec![
         // It stops a drained server before its calls end.
-        breaks(RunRule::StoppedBusy).orders(|_, orders| {
+        breaks(RunRule::BusyServerStopped).orders(|_, orders| {
             let drained = |order: &Order| match order {
                 Order::Drain(address, true) => Some(Order::Stop(server(*address))),
                 _ => None,
@@ -35,7 +35,7 @@ pub(crate) fn all() -> Vec<Canary> {
             orders.extend(addresses.map(|address| Order::Drain(address, false)));
         }),
         // It stops servers that it has just started.
-        breaks(RunRule::Flaps).orders(|memory, orders| {
+        breaks(RunRule::StoppedEarly).orders(|memory, orders| {
             orders.extend(memory.servers.drain(..).map(Order::Stop));
             memory.servers.extend(orders.iter().filter_map(|order| match order {
                 Order::Start(server) => Some(server.clone()),
@@ -43,11 +43,11 @@ pub(crate) fn all() -> Vec<Canary> {
             }));
         }),
         // It never ends a drain.
-        breaks(RunRule::DrainStays)
+        breaks(RunRule::DrainNotEnded)
             .orders(|_, orders| orders.retain(|order| !matches!(order, Order::Drain(_, false)))),
         breaks(RunRule::OperatorDrain).drains_as_operator(),
         // It repeats old stop orders every half minute.
-        breaks(RunRule::Restless).orders(|memory, orders| {
+        breaks(RunRule::OrdersAfterEnd).orders(|memory, orders| {
             if memory.turn(30) {
                 orders.extend(memory.servers.iter().cloned().map(Order::Stop));
             }
@@ -58,7 +58,7 @@ pub(crate) fn all() -> Vec<Canary> {
             memory.servers.truncate(1);
         }),
         // It drains servers, and never stops them.
-        breaks(RunRule::RestNumber)
+        breaks(RunRule::ServersAfterEnd)
             .orders(|_, orders| orders.retain(|order| !matches!(order, Order::Stop(_)))),
     ]
 }

@@ -1,6 +1,6 @@
 //! Proxies that share out the state of calls, and break rules.
 
-use crate::cage::*;
+use crate::canary::*;
 use swarm::{ProcessRule, RunRule};
 use wire::Method;
 
@@ -20,7 +20,7 @@ fn is_passed(sent: &[swarm::Sent]) -> bool {
 /// Violations in the destination and branch of copies.
 pub(crate) fn of_copies() -> Vec<Canary> {
     vec![
-        breaks(ProcessRule::PassedElsewhere).on(is_invite, |memory, at, bytes, _, sent| {
+        breaks(ProcessRule::StatelessTarget).on(is_invite, |memory, at, bytes, _, sent| {
             let [one] = &mut sent[..] else { return };
             let is_other = |kept: &&swarm::Sent| sent_by(at, kept) && kept.to != one.to;
             if !memory.seen.insert(bytes.to_vec())
@@ -30,13 +30,13 @@ pub(crate) fn of_copies() -> Vec<Canary> {
             }
             memory.kept.push(one.clone());
         }),
-        breaks(ProcessRule::PassedRebranched).on(is_invite, |memory, _, bytes, _, sent| {
+        breaks(ProcessRule::StatelessBranch).on(is_invite, |memory, _, bytes, _, sent| {
             if is_passed(sent) && !memory.seen.insert(bytes.to_vec()) {
                 rebranch(&mut sent[0].bytes, 0);
             }
         }),
         // It absorbs a request that it has no transaction of.
-        breaks(ProcessRule::PassedNot).on(is_invite, |memory, _, bytes, _, sent| {
+        breaks(ProcessRule::StatelessNotForwarded).on(is_invite, |memory, _, bytes, _, sent| {
             if is_passed(sent) && !memory.seen.insert(bytes.to_vec()) {
                 sent.clear();
             }
@@ -50,7 +50,7 @@ pub(crate) fn of_copies() -> Vec<Canary> {
 
 /// The last proxy keeps no state: it sends no 100, and uses the branch of a call that another proxy keeps.
 fn keeps_nothing(fits: fn(&swarm::Plan) -> bool) -> Canary {
-    Canary::new(ProcessRule::KeptByNobody.text(), fits).on(is_invite, |memory, _, _, _, sent| {
+    Canary::new(ProcessRule::StateNotKept.text(), fits).on(is_invite, |memory, _, _, _, sent| {
         let branch = |one: &swarm::Sent| scanned(&one.bytes).top_via().branch.map(<[u8]>::to_vec);
         if sent.iter().any(|one| one.to.ip() == swarm::answerer_address(0).ip()) {
             sent.retain(|one| is_invite(&one.bytes));
@@ -69,7 +69,7 @@ fn keeps_nothing(fits: fn(&swarm::Plan) -> bool) -> Canary {
 pub(crate) fn of_state() -> Vec<Canary> {
     vec![
         // It keeps the state of a call that another proxy keeps.
-        breaks(ProcessRule::KeptTwice).on(is_invite, |_, _, bytes, from, sent| {
+        breaks(ProcessRule::StateKeptTwice).on(is_invite, |_, _, bytes, from, sent| {
             let via = scanned(bytes).top_via().value.of(bytes);
             if is_passed(sent) && (via.ends_with(b"done=1") || via.ends_with(b"done=5")) {
                 sent.insert(0, response(bytes, from, 100));
@@ -82,7 +82,7 @@ pub(crate) fn of_state() -> Vec<Canary> {
         breaks(ProcessRule::WrongMark)
             .tampers(is_invite, |one| replace(&mut one.bytes, ";done=0", ";done=5")),
         // It refuses every tenth call.
-        breaks(ProcessRule::RefusedFull).on(is_invite, |memory, _, bytes, from, sent| {
+        breaks(ProcessRule::RefusedDespiteRoom).on(is_invite, |memory, _, bytes, from, sent| {
             if is_passed(sent) && scanned(bytes).to_tag().is_none() && memory.turn(10) {
                 *sent = vec![response(bytes, from, 503)];
                 replace(&mut sent[0].bytes, "Made up", "Too Many Transactions");
@@ -161,21 +161,22 @@ pub(crate) fn of_authentication() -> Vec<Canary> {
         // The last proxy forwards requests that it is asked to verify.
         also(RunRule::Unverified).on(is_asked, |_, at, bytes, _, sent| *sent = vec![leaving(at, bytes)]),
         // Credentials for a proxy behind bypass it.
-        breaks(RunRule::VerifiedByNobody).tampers(is_left, |one| one.to = swarm::answerer_address(0)),
+        breaks(RunRule::FalselyVerified).tampers(is_left, |one| one.to = swarm::answerer_address(0)),
         // It claims to have verified callers that it leaves to proxies behind.
-        also(RunRule::VerifiedByNobody).tampers(is_left, |one| {
-            for (asked, verified) in ASKED.into_iter().zip(VERIFIED) {
-                replace(&mut one.bytes, asked, &format!("{verified};vouch=0123456789abcdef"));
+        also(RunRule::FalselyVerified).tampers(is_left, |one| {
+            for (mark, verified) in ASKED.into_iter().zip(VERIFIED) {
+                replace(&mut one.bytes, mark, &format!("{verified};vouch=0123456789abcdef"));
             }
         }),
         // It forwards unverified requests without asking for verification.
-        breaks(RunRule::UnclearProof).tampers(is_asked, |one| {
-            for (asked, open) in ASKED.into_iter().zip([";done=0", ";done=1", ";done=4", ";done=5"]) {
-                replace(&mut one.bytes, asked, open);
+        breaks(RunRule::VerificationUnclear).tampers(is_asked, |one| {
+            for (mark, open) in ASKED.into_iter().zip([";done=0", ";done=1", ";done=4", ";done=5"]) {
+                replace(&mut one.bytes, mark, open);
             }
         }),
         // It does not prove that it has verified a caller.
-        also(RunRule::UnclearProof).tampers(is_invite, |one| replace(&mut one.bytes, ";vouch=", ";voucher=")),
+        also(RunRule::VerificationUnclear)
+            .tampers(is_invite, |one| replace(&mut one.bytes, ";vouch=", ";voucher=")),
         // It challenges callers that an earlier proxy has verified.
         breaks(RunRule::ChallengedAgain).on(is_invite, |_, _, bytes, from, sent| {
             if has_any(bytes, &[";vouch="]) {
@@ -189,6 +190,6 @@ pub(crate) fn of_authentication() -> Vec<Canary> {
             }
         }),
         // No caller gets through.
-        breaks(RunRule::NotAll).swallows(has_credentials),
+        breaks(RunRule::FailedWithoutFaults).swallows(has_credentials),
     ]
 }

@@ -15,7 +15,7 @@ proptest! {
 }
 
 #[test]
-fn the_operations_reach_what_they_should() {
+fn the_operations_reach_all_responses_and_drops() {
     let mut all = ShardCounters::default();
     for seed in 0..100 {
         all.merge(&element(&data(seed), |_| {}));

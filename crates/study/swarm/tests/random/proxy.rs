@@ -16,7 +16,7 @@ proptest! {
 }
 
 #[test]
-fn the_operations_reach_what_they_should() {
+fn the_operations_reach_all_responses_and_drops() {
     let (mut all, mut sent) = (ShardCounters::default(), Vec::new());
     for seed in 0..150 {
         all.merge(&proxy(&data(seed), |out| sent.extend(out.iter().cloned())));
@@ -46,7 +46,7 @@ fn a_broken_proxy_is_noticed() {
 
 /// The hand-written inputs of the fuzz target do what their names say.
 #[test]
-fn the_seeds_of_the_fuzz_target_reach_their_subjects() {
+fn the_seeds_of_the_fuzz_target_have_their_named_effects() {
     let seed = |name: &str| {
         let path = format!("{}/../../../fuzz/seeds/proxy/{name}", env!("CARGO_MANIFEST_DIR"));
         std::fs::read(path).expect("the seed is there")

@@ -22,13 +22,13 @@ import javax.sip.message.Request;
 import javax.sip.message.Response;
 
 /**
- * A server as the balancing papers had it: a stateful UAS in Java, on the SIP stack of JAIN.
+ * A server like that of the balancing papers: a stateful UAS in Java, on the JAIN SIP stack.
  *
  * <pre>java -cp ... sarabande.Answerer ADDRESS PORT NUMBER OBJECTS</pre>
  *
- * <p>It answers INVITE with 100, 180 and 200, and everything else with 200. The number is in its tags and its Contact, so
- * that callers know which server they have. Each call keeps so many objects of 1 KiB until its BYE, as an application
- * keeps what it knows of a call: what a collector of garbage has to walk through.
+ * <p>It answers INVITE with 100, 180 and 200, and everything else with 200. NUMBER is in its tags and its Contact, so
+ * that callers can identify the server. Each call keeps OBJECTS objects of 1 KiB until its BYE, like the call data of an
+ * application. They are the work of a garbage collection.
  */
 public final class Answerer implements SipListener {
     private static final byte[] SDP =
@@ -44,11 +44,11 @@ public final class Answerer implements SipListener {
     private Answerer(String address, int port, String number, int objects) throws Exception {
         Properties properties = new Properties();
         properties.setProperty("javax.sip.STACK_NAME", "answerer" + number);
-        // One after the other: with several threads a BYE overtakes the ACK before it, and waits for that.
+        // One thread: with several threads a BYE overtakes the ACK before it, and waits for the ACK.
         properties.setProperty("gov.nist.javax.sip.THREAD_POOL_SIZE", "1");
         properties.setProperty("gov.nist.javax.sip.REENTRANT_LISTENER", "true");
         properties.setProperty("gov.nist.javax.sip.TRACE_LEVEL", "0");
-        // Without it all of a transaction is kept for the 32 s of timer J, and collectors have to walk through that.
+        // Otherwise the whole transaction is kept for the 32 s of timer J, which makes garbage collections longer.
         properties.setProperty("gov.nist.javax.sip.AGGRESSIVE_CLEANUP", "true");
         factory = SipFactory.getInstance();
         factory.setPathName("gov.nist");
@@ -81,7 +81,7 @@ public final class Answerer implements SipListener {
                 transaction(event).sendResponse(messages.createResponse(Response.OK, request));
             }
         } catch (Exception e) {
-            // A copy whose transaction is there already, or a call that is over.
+            // The transaction exists already, or the call is over.
             System.err.println(e);
         }
     }

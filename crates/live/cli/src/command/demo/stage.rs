@@ -37,16 +37,16 @@ pub(super) fn play<T>(played: impl Future<Output = Result<T>>) -> Result<T> {
 /// State of a demo at one moment.
 pub(super) trait Scene {
     /// Progress of the plain output, so that nothing is printed twice.
-    type Told: Default;
+    type Printed: Default;
 
     /// Draws the picture in the terminal.
     fn draw(&self, frame: &mut Frame<'_>);
 
     /// Prints new lines, without a terminal.
-    fn print(&self, told: &mut Self::Told, clock: &mut LineClock) -> Result<()>;
+    fn print(&self, printed: &mut Self::Printed, clock: &mut LineClock) -> Result<()>;
 }
 
-/// Tells when figures should be printed again.
+/// Time at which figures are printed again.
 pub(super) struct LineClock(Instant);
 
 impl LineClock {
@@ -68,7 +68,7 @@ impl LineClock {
 /// Output of scenes: the terminal, or lines.
 pub(super) struct Screen<T> {
     terminal: Option<picture::Screen>,
-    told: T,
+    printed: T,
     clock: LineClock,
     frames: Interval,
     ends: Vec<Signal>,
@@ -81,31 +81,33 @@ impl<T: Default> Screen<T> {
         frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {
             terminal: picture::Screen::open()?,
-            told: T::default(),
+            printed: T::default(),
             clock: LineClock(Instant::now() + LINE_EVERY),
             frames,
             ends: ends.iter().map(|&kind| signal(kind)).collect::<Result<_, _>>()?,
         })
     }
 
-    pub(super) fn show(&mut self, scene: &impl Scene<Told = T>) -> Result<()> {
+    pub(super) fn show(&mut self, scene: &impl Scene<Printed = T>) -> Result<()> {
         match &mut self.terminal {
             Some(terminal) => terminal.draw(|frame| scene.draw(frame)),
-            None => scene.print(&mut self.told, &mut self.clock),
+            None => scene.print(&mut self.printed, &mut self.clock),
         }
     }
 
     /// Waits until the next scene is due. Returns whether the user has quit.
     pub(super) async fn has_quit(&mut self) -> Result<bool> {
-        let asked = std::future::poll_fn(|context| {
-            let is_asked = self.ends.iter_mut().any(|end| end.poll_recv(context).is_ready());
-            if is_asked { Poll::Ready(()) } else { Poll::Pending }
+        let signalled = std::future::poll_fn(|context| {
+            let is_signalled = self.ends.iter_mut().any(|end| end.poll_recv(context).is_ready());
+            if is_signalled { Poll::Ready(()) } else { Poll::Pending }
         });
-        let is_asked = tokio::select! {
+        let is_signalled = tokio::select! {
             _ = self.frames.tick() => false,
-            () = asked => true,
+            () = signalled => true,
         };
-        let Some(terminal) = self.terminal.as_mut().filter(|_| !is_asked) else { return Ok(is_asked) };
+        let Some(terminal) = self.terminal.as_mut().filter(|_| !is_signalled) else {
+            return Ok(is_signalled);
+        };
         terminal.has_quit()
     }
 }

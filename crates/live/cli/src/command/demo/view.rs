@@ -41,7 +41,7 @@ pub(super) fn draw_text(frame: &mut Frame<'_>, area: Rect, title: &str, text: Ve
 pub(super) fn draw_news(frame: &mut Frame<'_>, area: Rect, news: &[String]) {
     let room = usize::from(area.height.saturating_sub(2));
     let shown = &news[news.len().saturating_sub(room)..];
-    draw_text(frame, area, "what happens", shown.iter().map(|news| Text::from(news.as_str())).collect());
+    draw_text(frame, area, "events", shown.iter().map(|news| Text::from(news.as_str())).collect());
 }
 
 pub(super) fn right(text: &impl ToString) -> Cell<'static> {
@@ -53,14 +53,14 @@ pub(super) fn bar(full: usize, left: usize, color: Color) -> Text<'static> {
     Text::from(vec![Span::from("█".repeat(full)).fg(color), Span::from("░".repeat(left)).style(DIM)])
 }
 
-pub(super) fn count(number: &impl ToString, what: &'static str) -> [Span<'static>; 2] {
-    [Span::from(number.to_string()).bold(), Span::from(what).style(DIM)]
+pub(super) fn count(number: &impl ToString, text: &'static str) -> [Span<'static>; 2] {
+    [Span::from(number.to_string()).bold(), Span::from(text).style(DIM)]
 }
 
 /// A number that should be zero; red otherwise.
-pub(super) fn alarm(number: u64, what: &'static str) -> [Span<'static>; 2] {
+pub(super) fn alarm(number: u64, text: &'static str) -> [Span<'static>; 2] {
     let color = if number == 0 { Color::Green } else { Color::Red };
-    [Span::from(number.to_string()).fg(color).bold(), Span::from(what).style(DIM)]
+    [Span::from(number.to_string()).fg(color).bold(), Span::from(text).style(DIM)]
 }
 
 /// Response times of a method.
@@ -81,7 +81,7 @@ pub(super) fn rows(draw: impl FnOnce(&mut Frame<'_>)) -> Vec<String> {
     let buffer = terminal.backend().buffer();
     let row = |y| (0..80).map(|x| buffer[(x, y)].symbol()).collect::<String>();
     let rows: Vec<String> = (0..24).map(row).collect();
-    let last = rows.iter().rposition(|row| !row.trim().is_empty()).expect("something is drawn");
+    let last = rows.iter().rposition(|row| !row.trim().is_empty()).expect("the drawing has text");
     for row in &rows[..last] {
         assert!(row.ends_with(['╮', '│', '╯']), "{row:?}");
     }
@@ -90,7 +90,7 @@ pub(super) fn rows(draw: impl FnOnce(&mut Frame<'_>)) -> Vec<String> {
 
 #[cfg(test)]
 pub(super) fn assert_shown(rows: &[String], texts: &[&str]) {
-    for what in texts {
-        assert!(rows.iter().any(|row| row.contains(what)), "{what:?} in {rows:#?}");
+    for text in texts {
+        assert!(rows.iter().any(|row| row.contains(text)), "{text:?} in {rows:#?}");
     }
 }

@@ -86,13 +86,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     arguments.common.finish(&summary(&outcomes), &result(seed, &outcomes, &ended))?;
     match outcomes.iter().map(|(_, _, snapshot)| snapshot.results.wrong_server).sum() {
         0_u64 => Ok(()),
-        wrong => bail!("{wrong} requests of other servers' calls came here"),
+        wrong => bail!("{wrong} requests belonged to calls of other servers"),
     }
 }
 
 fn start(arguments: &Arguments, seed: u64) -> Result<Vec<Named>> {
     let (carrier, transport) = (&arguments.carrier, arguments.carrier.transport());
-    ensure!(!carrier.has_tls() || carrier.has_certificate(), "a server of TLS needs --certificate and --key");
+    ensure!(!carrier.has_tls() || carrier.has_certificate(), "a TLS server needs --certificate and --key");
     let tls = carrier.tls(None)?;
     let bind = |&address: &SocketAddr| carrier.bind(address, 1, tls.as_ref());
     let sockets: Vec<_> = arguments.listen.iter().map(bind).collect::<Result<_, _>>()?;
@@ -131,7 +131,7 @@ fn progress(new: u64, sum: &AnswererResults) -> String {
     let mut line = format!("{new} calls/s: {calls_in_progress} in progress, {calls_completed} completed");
     for (name, count) in [("dropped", queue_drops), ("WRONG SERVER", wrong_server)] {
         if *count > 0 {
-            write!(line, ", {count} {name}").expect("a String takes any text");
+            write!(line, ", {count} {name}").expect("writing to a String cannot fail");
         }
     }
     line
@@ -191,7 +191,8 @@ fn result(seed: u64, outcomes: &[Outcome], ended: &Ended) -> Value {
 fn local(text: &str) -> Result<SocketAddr, String> {
     let address = address::socket(text)?;
     if address.ip().is_unspecified() {
-        return Err("callers must be told one address: name it, not all of this machine's".to_owned());
+        return Err("callers need one address of this machine: give an address other than 0.0.0.0 and [::]"
+            .to_owned());
     }
     Ok(address)
 }
@@ -206,8 +207,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wildcard_is_no_place_to_be_called_at() {
-        assert!(local("0.0.0.0:5070").unwrap_err().contains("name it"));
+    fn an_answerer_cannot_have_a_wildcard_address() {
+        assert!(local("0.0.0.0:5070").unwrap_err().contains("other than"));
         assert!(local("127.0.0.1").unwrap_err().contains("IP:PORT"));
         assert!(local("[::1]:5070").is_ok());
     }

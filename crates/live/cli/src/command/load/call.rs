@@ -26,8 +26,8 @@ pub(crate) struct Arguments {
     /// outbound proxy (RFC 3261 §12.2.1.1).
     #[arg(long)]
     direct: bool,
-    /// Local address; by default the one that the kernel chooses, with any port. With several threads this is the port
-    /// of the first one, and the others use the following ports.
+    /// Local address; by default chosen by the kernel, with any port. With several threads this is the port of the
+    /// first one, and the others use the following ports.
     #[arg(long, value_name = "IP:PORT", value_parser = address::socket)]
     listen: Option<SocketAddr>,
     /// New calls a second.
@@ -90,7 +90,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let seed = arguments.common.seed();
     ensure!(
         arguments.rate > 0.0 || arguments.ramp.is_some(),
-        "at --rate 0 no call starts; give a rate, or a --ramp from one to 0"
+        "at --rate 0 no call starts; give a rate above 0, or a --ramp down from such a rate"
     );
     let callers = start(arguments, seed)?;
     print::note(announcement(arguments, &callers, seed));
@@ -101,14 +101,15 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         started = total.results.calls_started;
         let mut line = format!("{new} calls/s: {}", total.results.progress());
         if total.unreachable > 0 {
-            write!(line, "; {} times unreachable", total.unreachable).expect("a String takes any text");
+            write!(line, "; {} times unreachable", total.unreachable)
+                .expect("writing to a String cannot fail");
         }
         line
     };
     let finished = || callers.iter().all(RunningAgent::is_finished);
     let ended = watch(&mut line, |_| finished())?;
     if ended.interrupted {
-        print_note!("ending the calls in progress; once more ends at once");
+        print_note!("ending the calls in progress; a second Ctrl-C ends the program at once");
         callers.iter().for_each(RunningAgent::wind_down);
         watch(&mut line, |elapsed| finished() || elapsed >= LAST_CALLS)?;
     }
@@ -130,7 +131,7 @@ fn start(arguments: &Arguments, seed: u64) -> Result<Vec<RunningAgent<CallResult
             0 => Some(0),
             first => first.checked_add(index),
         };
-        let port = port.context("there are not so many ports after that of --listen")?;
+        let port = port.context("the port of --listen is too high for this number of threads")?;
         arguments.carrier.bind(SocketAddr::new(local.ip(), port), arguments.connections, tls.as_ref())
     });
     // All sockets are bound before one sends, so that no caller starts if one cannot.
@@ -200,15 +201,16 @@ fn share(arguments: &Arguments, index: u16) -> ArrivalPlan {
 fn announcement(arguments: &Arguments, callers: &[RunningAgent<CallResults>], seed: u64) -> String {
     let mut text = format!("calling {} from {}", arguments.to, callers[0].address());
     if callers.len() > 1 {
-        write!(text, " and {} more", callers.len() - 1).expect("a String takes any text");
+        write!(text, " and {} more", callers.len() - 1).expect("writing to a String cannot fail");
     }
     let process = match arguments.arrivals {
         Arrivals::Poisson => "Poisson",
         Arrivals::Constant => "constant",
     };
-    write!(text, ": {} calls/s ({process})", arguments.rate).expect("a String takes any text");
+    write!(text, ": {} calls/s ({process})", arguments.rate).expect("writing to a String cannot fail");
     if let Some(ramp) = arguments.ramp {
-        write!(text, ", from {} over {:?}", ramp.from_rate, ramp.over).expect("a String takes any text");
+        write!(text, ", from {} over {:?}", ramp.from_rate, ramp.over)
+            .expect("writing to a String cannot fail");
     }
     match (arguments.calls, arguments.duration) {
         (None, None) => text.push_str(", until Ctrl-C"),
@@ -218,7 +220,7 @@ fn announcement(arguments: &Arguments, callers: &[RunningAgent<CallResults>], se
             [calls, duration].into_iter().flatten().for_each(|part| text.push_str(&part));
         }
     }
-    write!(text, ", seed {seed}").expect("a String takes any text");
+    write!(text, ", seed {seed}").expect("writing to a String cannot fail");
     text
 }
 
@@ -257,7 +259,7 @@ fn summary(total: &Total, ended: &Ended) -> String {
     text += &table::times(&rows).to_string();
     text.push('\n');
     let mut line = |name: &str, value: String| {
-        writeln!(text, " {name:<34}{value}").expect("a String takes any text");
+        writeln!(text, " {name:<34}{value}").expect("writing to a String cannot fail");
     };
     for (name, statuses) in
         [("INVITE refused", &results.calls_refused), ("BYE refused", &results.bye_refused)]
@@ -310,7 +312,7 @@ fn verdict(results: &CallResults) -> Result<()> {
     match (results.calls_failed(), results.wrong_server) {
         (0, 0) => Ok(()),
         (failed, 0) => bail!("{failed} calls failed"),
-        (failed, wrong) => bail!("{failed} calls failed, {wrong} messages met a wrong server"),
+        (failed, wrong) => bail!("{failed} calls failed, {wrong} messages at a wrong server"),
     }
 }
 
@@ -349,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_share_rate_ramp_and_calls_without_a_rest() {
+    fn rate_ramp_and_calls_are_divided_among_threads_without_a_rest() {
         let line = "--to 127.0.0.1 --rate 90 --ramp 30:10s --calls 100 --threads 3";
         let arguments = parse(line).unwrap();
         assert_eq!(arguments.to.port(), 5060);
@@ -360,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_what_would() {
+    fn invalid_options_are_refused_with_a_valid_form() {
         for (line, remedy) in [
             ("--to 127.0.0.1 --rate=-1", "calls a second"),
             ("--to 127.0.0.1 --rate 1 --ramp 5", "10:30s"),
@@ -379,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wildcard_becomes_an_address_that_can_be_answered_to() {
+    fn a_wildcard_becomes_a_reachable_address() {
         let arguments = parse("--to [::1]:5070 --rate 1 --listen [::]:5080").unwrap();
         assert_eq!(local(&arguments).unwrap().to_string(), "[::1]:5080");
     }

@@ -28,7 +28,8 @@ pub(super) struct Carrier {
     /// With TLS: PEM file of the certificate's key.
     #[arg(long, value_name = "FILE", requires = "certificate")]
     key: Option<PathBuf>,
-    /// With TLS: PEM file of the authorities that are trusted to certify servers; by default those of the system.
+    /// With TLS: PEM file of the authorities that are trusted to certify servers; by default the authorities of the
+    /// system.
     #[arg(long, value_name = "FILE")]
     authorities: Option<PathBuf>,
 }

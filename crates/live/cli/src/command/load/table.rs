@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn milliseconds_have_three_digits_or_so() {
+    fn milliseconds_have_about_three_digits() {
         let shown = [7, 9_994, 10_000, 123_456, 2_345_678].map(milliseconds);
         assert_eq!(shown, ["0.01", "9.99", "10.0", "123.5", "2346"]);
     }

@@ -55,7 +55,8 @@ fn balancer(text: &str) -> Result<String, String> {
     if is_host && port.parse::<u16>().is_ok_and(|port| port > 0) {
         Ok(text.to_owned())
     } else {
-        Err("write HOST:PORT, such as edge1.example.com:8061: the `listen` of its [capacity]".to_owned())
+        Err("write HOST:PORT, such as edge1.example.com:8061: `listen` of [capacity] of the balancer"
+            .to_owned())
     }
 }
 
@@ -65,7 +66,7 @@ fn member(text: &str) -> Result<ServerName, String> {
     }
     match text.parse::<ServerName>().map_err(|error| error.to_string())? {
         ServerName::Address(address) if address.ip().is_unspecified() || address.port() == 0 => {
-            Err("write the address that the balancers have the server by".to_owned())
+            Err("write the address of the server in the configuration of the balancers".to_owned())
         }
         server => Ok(server),
     }
@@ -73,7 +74,7 @@ fn member(text: &str) -> Result<ServerName, String> {
 
 fn threshold(text: &str) -> Result<Duration, String> {
     duration(text).and_then(|time| {
-        if time.is_zero() { Err("write more than nothing, such as 1ms".to_owned()) } else { Ok(time) }
+        if time.is_zero() { Err("expected a time above 0, such as 1ms".to_owned()) } else { Ok(time) }
     })
 }
 
@@ -96,15 +97,16 @@ impl CapacityArguments {
         if self.report.is_empty() && self.threshold.is_none() {
             if self.maximum.is_some() || self.law.is_some() || self.capacity_start.is_some() {
                 return Err(Exit::wrong_arguments(
-                    "--maximum, --law and --capacity-start are about the capacity: add --threshold 1ms, or --report",
+                    "--maximum, --law and --capacity-start belong to the capacity estimate: add --threshold 1ms, or \
+                    --report",
                 ));
             }
             return Ok(None);
         }
         if let Pairing::Final(_) = pairing {
             return Err(Exit::wrong_arguments(
-                "the time to the final answer is that of the callee, too, or not of calls: it says nothing of the capacity; use \
-                 another --pair, such as invite",
+                "the time to the final response depends on the callee, or is not of calls, so the capacity cannot be \
+                 estimated from it; use another --pair, such as invite",
             ));
         }
         let mut settings = EstimatorSettings::default();
@@ -129,25 +131,25 @@ impl CapacityArguments {
         let server = match (&self.named, servers.first()) {
             (Some(named), _) => named.clone(),
             (None, Some(first)) => ServerName::Address(*first),
-            (None, None) => bail!("the server has no address: name it with --as"),
+            (None, None) => bail!("the server has no address: give its name with --as"),
         };
         let say = |text: &str| print_note!("{text}");
         Ok(Some(Reporting { to: self.report.clone(), key: self.key()?, server, say }))
     }
 
     fn key(&self) -> Result<Key> {
-        let (bytes, whence) = match (&self.key_file, env::var_os(VARIABLE).filter(|text| !text.is_empty())) {
+        let (bytes, source) = match (&self.key_file, env::var_os(VARIABLE).filter(|text| !text.is_empty())) {
             (Some(file), _) => {
-                let whence = file.display().to_string();
-                (fs::read(file).with_context(|| format!("--key-file {whence}: cannot be read"))?, whence)
+                let source = file.display().to_string();
+                (fs::read(file).with_context(|| format!("--key-file {source}: cannot be read"))?, source)
             }
-            (None, Some(text)) => (text.into_encoded_bytes(), format!("{VARIABLE} of the environment")),
+            (None, Some(text)) => (text.into_encoded_bytes(), format!("the environment variable {VARIABLE}")),
             (None, None) => bail!(
-                "--report needs the key that the balancers have for this server in [capacity]: --key-file FILE, or {VARIABLE}"
+                "--report needs the key of this server in [capacity] of the balancers: --key-file FILE, or {VARIABLE}"
             ),
         };
         let key = config::key_from_bytes(&bytes).with_context(|| {
-            format!("{whence} does not hold 16 bytes, as they are, as 32 hex digits or in base64; make a key with `openssl rand -hex 16`")
+            format!("{source} does not hold 16 bytes, as they are, as 32 hex digits or in base64; make a key with `openssl rand -hex 16`")
         })?;
         Ok(Key::new(&key))
     }

@@ -90,9 +90,9 @@ impl Shown {
         for (name, help, count) in last.totals.all() {
             page.counter(&format!("sarabande_monitor_{name}_total"), &format!("{help}.")).sample(&[], count);
         }
-        page.counter("sarabande_monitor_latency_seconds_total", "Sum of all latencies that were measured.")
+        page.counter("sarabande_monitor_latency_seconds_total", "Sum of all measured latencies.")
             .sample(&[], sum.as_secs_f64());
-        page.gauge("sarabande_monitor_waiting", "Requests that waited at the end of the last window.")
+        page.gauge("sarabande_monitor_waiting", "Requests without an answer at the end of the last window.")
             .sample(&[], last.waiting);
         page.gauge(
             "sarabande_monitor_oldest_seconds",
@@ -103,7 +103,7 @@ impl Shown {
             .sample(&[], last.window.count);
         let mut family = page.gauge(
             "sarabande_monitor_window_latency_seconds",
-            "Statistics of the latencies in the last window that is over; missing when there were none.",
+            "Statistics of the latencies in the last completed window; absent without latencies.",
         );
         if let Some(latency) = last.window.latency {
             for (statistic, time) in [
@@ -119,11 +119,8 @@ impl Shown {
             }
         }
         if let Some(capacity) = capacity {
-            page.gauge(
-                "sarabande_monitor_capacity",
-                "Calls a second that the server can take, as estimated.",
-            )
-            .sample(&[], capacity);
+            page.gauge("sarabande_monitor_capacity", "Estimated capacity of the server, in calls a second.")
+                .sample(&[], capacity);
         }
         self.targets(&mut page);
         process::put(&mut page, self.started.elapsed().as_secs_f64());
@@ -135,12 +132,12 @@ impl Shown {
         if self.targets.is_empty() {
             return;
         }
-        let help = "1 if the balancer takes updates of the capacity.";
+        let help = "1 if the balancer accepts updates of the capacity.";
         let mut up = page.gauge("sarabande_monitor_report_up", help);
         for target in &self.targets {
             up.sample(&[("balancer", &target.name)], u8::from(target.is_up.load(Ordering::Relaxed)));
         }
-        let help = "Updates of the capacity that the balancer has accepted.";
+        let help = "Capacity updates that the balancer has accepted.";
         let mut accepted = page.counter("sarabande_monitor_updates_total", help);
         for target in &self.targets {
             accepted.sample(&[("balancer", &target.name)], target.accepted.load(Ordering::Relaxed));
@@ -157,7 +154,7 @@ impl Shown {
 pub(super) async fn start(address: SocketAddr, shown: Arc<Shown>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)
         .await
-        .map_err(|error| cannot_listen(address, &error, "who has it? `ss -ltnp` tells"))?;
+        .map_err(|error| cannot_listen(address, &error, "`ss -ltnp` shows the process that uses it"))?;
     let address = listener.local_addr()?;
     let routes = Router::new()
         .route("/metrics", get(metrics))

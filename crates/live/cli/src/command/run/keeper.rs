@@ -1,8 +1,9 @@
 //! The main process of a systemd service, which stays while servers take over from each other.
 //!
-//! `systemctl restart` ends the main process before it starts another one, and a process that has ended serves no
-//! calls. So the main process is this one, which serves none: the server is its child. SIGUSR1 says that the service is
-//! restarted: this process ends and the server runs on. The next main process starts another server, which takes over.
+//! `systemctl restart` ends the main process before it starts another one, so a server that is the main process would
+//! lose its calls. This process is the main process instead, and the server is its child. SIGUSR1 means that the
+//! service is restarted: this process ends and the server runs on. The next main process starts another server, which
+//! takes over.
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, getppid, kill_process};
@@ -13,14 +14,14 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Tells a server the process id of its keeper.
+/// Environment variable with the process id of the keeper, for a server.
 const VARIABLE: &str = "SARABANDE_KEEPER";
 
 /// Returns the keeper of this process; `None` if there is none, or it has ended.
 pub(crate) fn pid() -> Option<Pid> {
     let parent = getppid()?;
-    let told: i32 = env::var(VARIABLE).ok()?.parse().ok()?;
-    (told == parent.as_raw_nonzero().get()).then_some(parent)
+    let keeper: i32 = env::var(VARIABLE).ok()?.parse().ok()?;
+    (keeper == parent.as_raw_nonzero().get()).then_some(parent)
 }
 
 /// Runs a server with the configuration in this file, and its successors, until the last one has ended.
@@ -50,9 +51,9 @@ async fn keep(file: &Path) -> Result<()> {
                 Ok(server) => servers.0.push(server),
                 Err(error) => print_note!("sarabande: {error:#}"),
             },
-            _ = reload.recv() => servers.tell_newest(Signal::HUP),
-            _ = terminate.recv() => servers.tell_all(Signal::TERM),
-            _ = interrupt.recv() => servers.tell_all(Signal::TERM),
+            _ = reload.recv() => servers.signal_newest(Signal::HUP),
+            _ = terminate.recv() => servers.signal_all(Signal::TERM),
+            _ = interrupt.recv() => servers.signal_all(Signal::TERM),
         }
     }
 }
@@ -85,16 +86,16 @@ impl Servers {
         last.filter(|_| self.0.is_empty())
     }
 
-    fn tell_newest(&self, signal: Signal) {
-        self.0.last().into_iter().for_each(|server| tell(server, signal));
+    fn signal_newest(&self, signal: Signal) {
+        self.0.last().into_iter().for_each(|server| send_signal(server, signal));
     }
 
-    fn tell_all(&self, signal: Signal) {
-        self.0.iter().for_each(|server| tell(server, signal));
+    fn signal_all(&self, signal: Signal) {
+        self.0.iter().for_each(|server| send_signal(server, signal));
     }
 }
 
-fn tell(server: &Child, signal: Signal) {
+fn send_signal(server: &Child, signal: Signal) {
     let pid = i32::try_from(server.id()).ok().and_then(Pid::from_raw);
     // A server that has ended meanwhile needs no signal.
     let _ = pid.map(|pid| kill_process(pid, signal));

@@ -70,10 +70,10 @@ fn make(entries: &[Entry], common: &Common) -> Result<()> {
     // A sweep starts with its last element. So the longest figure starts first, and the last ones are short.
     let mut entries = entries.to_vec();
     entries.sort_by_key(|entry| entry.seconds);
-    let (course, shared) = (Course::new(&entries, &options), Shared::default());
-    let one = |at: usize| course.follow(&entries[at], &options, &shared);
+    let (progress, shared) = (FiguresProgress::new(&entries, &options), Shared::default());
+    let one = |at: usize| progress.make(&entries[at], &options, &shared);
     let mut figures = sweep(entries.len(), TOGETHER, one, |_| ());
-    course.bar.finish_and_clear();
+    progress.bar.finish_and_clear();
     figures.sort_by_key(|figure| papers::figures::all().iter().position(|entry| entry.name == figure.name));
     let page = papers::report::write(&common.out, &figures).with_context(unwritable)?;
     // The statements of all figures are too many for a terminal.
@@ -93,13 +93,13 @@ fn judge(figures: &[Figure]) -> Result<()> {
     if fails == 0 { Ok(()) } else { Err(Exit::no(format!("statements that fail: {fails}"))) }
 }
 
-/// Number of figures made at a time: a single one may leave processors idle, if it is one run or waits for its last
-/// one.
-const TOGETHER: NonZero<usize> = NonZero::new(2).expect("it is not zero");
+/// Number of figures made at a time. A single figure may leave processors idle, if it has one run or waits for its last
+/// run.
+const TOGETHER: NonZero<usize> = NonZero::new(2).expect("2 is not zero");
 
-/// Progress of the figures in work, and the estimated time left. It is one line that is renewed on a terminal, else a
-/// line for each finished figure.
-struct Course {
+/// Progress of the figures in work, and the estimated time left. On a terminal one line is updated; otherwise each
+/// finished figure has a line.
+struct FiguresProgress {
     /// Hidden if standard error is no terminal.
     bar: ProgressBar,
     count: usize,
@@ -108,32 +108,32 @@ struct Course {
     reached: Mutex<Reached>,
 }
 
-/// Figures that are finished, and processor seconds of quick runs of the finished ones and of those in work.
+/// Number of finished figures, and processor seconds of quick runs of finished and of unfinished figures.
 #[derive(Default)]
 struct Reached {
-    over: usize,
+    finished: usize,
     done: u32,
-    begun: u32,
+    started: u32,
 }
 
-impl Course {
+impl FiguresProgress {
     fn new(entries: &[Entry], options: &FigureOptions) -> Self {
         let (count, seconds) = (entries.len(), entries.iter().map(|entry| entry.seconds).sum::<u32>());
-        let style = ProgressStyle::with_template("{bar:24} {msg}").expect("the template is well formed");
+        let style = ProgressStyle::with_template("{bar:24} {msg}").expect("the template is valid");
         let threads = options.threads.get() as f64;
         let quick = (options.effort == Effort::Quick).then_some(f64::from(seconds) / threads);
         let bar = ProgressBar::new(seconds.into()).with_style(style);
-        let course = Self { bar, count, quick, reached: Mutex::default() };
+        let progress = Self { bar, count, quick, reached: Mutex::default() };
         if count > 1 {
-            print_note!("{count} figures, the longest first{}", course.left(&Reached::default()));
+            print_note!("{count} figures, the longest first{}", progress.left(&Reached::default()));
         }
-        course
+        progress
     }
 
     /// Makes a figure.
-    fn follow(&self, entry: &Entry, options: &FigureOptions, shared: &Shared) -> Figure {
-        let begun = Instant::now();
-        self.reached().begun += entry.seconds;
+    fn make(&self, entry: &Entry, options: &FigureOptions, shared: &Shared) -> Figure {
+        let start = Instant::now();
+        self.reached().started += entry.seconds;
         let figure = entry.make(options, shared, &|Progress { done, of, what }| {
             let left = self.left(&self.reached());
             if self.count == 1 {
@@ -143,12 +143,12 @@ impl Course {
             self.bar.set_message(format!("{}: {what}, {done} of {of}{left}", entry.name));
         });
         let mut reached = self.reached();
-        reached.over += 1;
+        reached.finished += 1;
         reached.done += entry.seconds;
-        reached.begun -= entry.seconds;
+        reached.started -= entry.seconds;
         if self.count > 1 {
             self.bar.set_position(reached.done.into());
-            let (place, took) = (format!("{}/{}", reached.over, self.count), begun.elapsed().as_secs());
+            let (place, took) = (format!("{}/{}", reached.finished, self.count), start.elapsed().as_secs());
             let (name, summary, left) = (entry.name, summary([&figure]), self.left(&reached));
             self.bar.suspend(|| print_note!("{place:>5} {name:16} {summary} ({took} s){left}"));
         }
@@ -156,17 +156,18 @@ impl Course {
     }
 
     fn reached(&self) -> MutexGuard<'_, Reached> {
-        self.reached.lock().expect("who has it does not panic")
+        self.reached.lock().expect("no thread panics while it holds the lock")
     }
 
-    /// Text about the time left of several figures, at the pace so far; before the first figure is finished, by the time of quick runs.
+    /// Text about the time left of several figures, at the pace so far. Before the first figure is finished, the time
+    /// of quick runs counts.
     fn left(&self, reached: &Reached) -> String {
         if self.count == 1 {
             return String::new();
         }
         let all = self.bar.length().unwrap_or_default() as f64;
         // Figures in work count as half finished.
-        let done = f64::from(reached.done) + f64::from(reached.begun) / 2.0;
+        let done = f64::from(reached.done) + f64::from(reached.started) / 2.0;
         let elapsed = self.bar.elapsed().as_secs_f64();
         let left = match self.quick {
             _ if reached.done > 0 => elapsed * (all - done) / done,

@@ -18,7 +18,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         return vary::run(arguments, vary);
     }
     let scenario = scenario::load(&arguments.file)
-        .map_err(|errors| anyhow!("{} is not fine:\n{errors}", arguments.file.display()))?;
+        .map_err(|errors| anyhow!("{} has errors:\n{errors}", arguments.file.display()))?;
     prepare(arguments)?;
     let bar = bar(scenario.run.duration * scenario.run.replications.max(1))?;
     let (survey, runs) = survey(&scenario, |passed| bar.inc(passed.as_millis() as u64));

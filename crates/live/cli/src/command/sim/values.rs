@@ -55,7 +55,7 @@ fn range(item: &str) -> Option<Result<Vec<Value>, String>> {
         return None;
     }
     let (from, rest) = item.split_once("..")?;
-    let wrong = |what: &str| Some(Err(format!("{item}: {what}")));
+    let wrong = |problem: &str| Some(Err(format!("{item}: {problem}")));
     let Some((to, step)) = rest.split_once('/') else { return wrong("expected FROM..TO/STEP") };
     let (Some(from), Some(to), Some(step)) = (Amount::read(from), Amount::read(to), Amount::read(step))
     else {
@@ -101,7 +101,7 @@ impl<'t> Amount<'t> {
         is_unit.then_some(Self { digits, places: fraction.len() as u32, unit })
     }
 
-    /// The number in units of the last of so many digits after the point; `None` if it is too long.
+    /// The number as a whole number of units of 10^-`places`; `None` if it is too long.
     fn units(&self, places: u32) -> Option<i64> {
         // Keeps differences and sums in range.
         const MOST: i64 = i64::MAX / 4;
@@ -110,7 +110,7 @@ impl<'t> Amount<'t> {
     }
 }
 
-/// A number in units of the last of `places` digits after the point, and its unit, as text.
+/// Text of a number that is given in units of 10^-`places`, with its unit.
 fn shown(units: i64, places: u32, unit: &str) -> String {
     if places == 0 {
         return format!("{units}{unit}");
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_and_no_range_is_told() {
+    fn invalid_lists_and_ranges_are_refused() {
         for text in ["calls.main.rate", "a=", "a=1,,2", "a=1,", "a=[1", "a=\"1,2"] {
             assert!(!refusal(text).is_empty());
         }
@@ -183,8 +183,8 @@ mod tests {
             ("0..1/0.0000000000000000000000001", "shorter"),
         ];
         for (text, remedy) in refused {
-            let told = refusal(&format!("a={text}"));
-            assert!(told.contains(remedy) && told.starts_with(text), "{told}");
+            let error = refusal(&format!("a={text}"));
+            assert!(error.contains(remedy) && error.starts_with(text), "{error}");
         }
     }
 }

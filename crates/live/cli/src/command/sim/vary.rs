@@ -30,7 +30,7 @@ fn survey(arguments: &Arguments, Vary { key, values, .. }: &Vary) -> Result<Swee
     let mut varied = Vec::new();
     for value in values {
         let scenario = scenario::parse_with(&text, &file, key, value)
-            .map_err(|errors| anyhow!("{file} with {key} = {} is not fine:\n{errors}", value.toml()))?;
+            .map_err(|errors| anyhow!("{file} with {key} = {} has errors:\n{errors}", value.toml()))?;
         varied.push((value.clone(), scenario));
     }
     prepare(arguments)?;

@@ -25,7 +25,7 @@ pub(super) fn text(capacity: &CapacityView, pools: &[PoolHealth]) -> String {
 
 fn member(MemberCapacityView { member, capacity, capacity_now, age_seconds }: &MemberCapacityView) -> String {
     let late = if capacity_now < capacity {
-        format!("; no update for {}, so it counts for {capacity_now:.1}", span(*age_seconds))
+        format!("; no update for {}, so {capacity_now:.1} is used", span(*age_seconds))
     } else {
         String::new()
     };
@@ -42,7 +42,7 @@ fn used(announced: &MemberCapacityView, pools: &[PoolHealth]) -> String {
             (member.calls_per_second - announced.capacity_now).abs() > 0.02 * announced.capacity_now;
         let differs = differs && member.calls_per_second > 0.0;
         let (name, most, by) = (&pool.name, member.calls_per_second, &member.by);
-        differs.then(|| format!("; the queue of {name} goes by {most:.1} ({by})"))
+        differs.then(|| format!("; the queue of {name} uses {most:.1} ({by})"))
     });
     used.collect()
 }
@@ -54,7 +54,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn capacities_are_shown_with_what_is_wrong() {
+    fn capacities_are_shown_with_missing_updates() {
         let member = |member: &str, capacity_now, age_seconds| MemberCapacityView {
             member: member.parse().unwrap(),
             capacity: 312.5,
@@ -73,7 +73,7 @@ mod tests {
             text(&view, &[]),
             "\ncapacity: 1 monitor, 90 updates accepted; 8 connections closed (silent: 1, wrong_code: 7)\n\
              10.0.0.1:5060 can take 312.5 calls/s\n\
-             10.0.0.2:5060 can take 312.5 calls/s; no update for 2m 10s, so it counts for 62.5"
+             10.0.0.2:5060 can take 312.5 calls/s; no update for 2m 10s, so 62.5 is used"
         );
         let member = |address: &str, calls_per_second: f64| {
             json!({
@@ -88,8 +88,8 @@ mod tests {
         let mut pools = several_pools();
         pools[0].queue = Some(serde_json::from_value(queue).expect("a queue"));
         let text = text(&view, &pools);
-        assert!(text.ends_with("for 62.5; the queue of core goes by 150.0 (responses)"), "{text}");
-        assert_eq!(text.matches("goes by").count(), 1, "{text}");
+        assert!(text.ends_with("so 62.5 is used; the queue of core uses 150.0 (responses)"), "{text}");
+        assert_eq!(text.matches("the queue of").count(), 1, "{text}");
         let nothing = CapacityView {
             connections: 0,
             accepted_total: 0,

@@ -15,8 +15,8 @@ pub(super) fn text(connections: &ConnectionsView) -> String {
 fn text_at(connections: &ConnectionsView, now: f64) -> String {
     let ConnectionsView { open, failed_total, closed_total, certificates, peers, .. } = connections;
     let open = open.iter().map(|(transport, count)| format!("{count} {transport}")).collect::<Vec<_>>();
-    let is_told = |(why, count): &(&String, &u64)| **count > 0 && *why != "peer" && *why != "idle";
-    let closed = closed_total.iter().filter(is_told).map(|(why, count)| format!("; {count} ended: {why}"));
+    let is_shown = |(why, count): &(&String, &u64)| **count > 0 && *why != "peer" && *why != "idle";
+    let closed = closed_total.iter().filter(is_shown).map(|(why, count)| format!("; {count} ended: {why}"));
     let failed = match failed_total {
         0 => String::new(),
         count => format!("; {count} could not be opened"),
@@ -45,7 +45,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn connections_are_shown_with_what_cut_them_off() {
+    fn connections_are_shown_with_causes_of_their_end() {
         let view = json!({
             "open": { "tcp": 3, "tls": 0, "ws": 0, "wss": 1 },
             "held_bytes": 0, "accepted_total": 9, "opened_total": 1, "failed_total": 2, "handshakes_total": 1, "resumed_total": 0,
@@ -57,7 +57,7 @@ mod tests {
                 { "address": "192.0.2.1", "transport": "tcp", "open": 2, "opening": 1, "ours": 0, "oldest_seconds": 1.0 }
             ],
         });
-        let view: ConnectionsView = serde_json::from_value(view).expect("as it is answered");
+        let view: ConnectionsView = serde_json::from_value(view).expect("JSON of the API");
         assert_eq!(
             text_at(&view, 0.0),
             "\nconnections: 3 tcp, 0 tls, 0 ws, 1 wss; most with 192.0.2.1: 3 connections; 2 could not be opened; \

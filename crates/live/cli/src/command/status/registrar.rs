@@ -16,7 +16,7 @@ pub(in crate::command) fn text(registrar: &RegistrarView) -> String {
     };
     let waiting = match waiting {
         0 => String::new(),
-        some => format!("\nat a store: {} without an answer yet", plural(*some as u64, "request")),
+        some => format!("\nwaiting for a store: {}", plural(*some as u64, "request")),
     };
     let text = format!(
         "\nregistrations: {} granted, {} removed, {refused}\n\
@@ -74,14 +74,14 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn all_is_said_within_80_columns() {
+    fn lines_fit_in_80_columns() {
         let text = text(&registrar());
         assert_eq!(
             text,
             "\nregistrations: 120000 granted, 3000 removed, 43 refused (403: 2, 503: 41)\n\
              log-ins: 220000 accepted, 12 refused, 900 stale, 8 banned; 3 failed\n\
              users looked up: 99000 found, 500 not found; 4 failed\n\
-             at a store: 2 requests without an answer yet\n\
+             waiting for a store: 2 requests\n\
              store of registrations: redis, down for 1m 15s:\n  Redis at 192.0.2.1:6379: Connection refused (os error 111)\n\
              store of users: file, up"
         );

@@ -24,19 +24,22 @@ fn of_pool(scale: &ScaleView) -> String {
         states.iter().filter(|(_, count)| *count > 0).map(|(state, count)| format!("{count} {state}"));
     let states: Vec<_> = states.collect();
     let states = if states.is_empty() { "none known".to_owned() } else { states.join(", ") };
-    let states = if driver == "none" { "nobody starts any".to_owned() } else { states };
-    let unknown =
-        if scale.ready { "" } else { "\n  it is not known yet what runs: nothing is started or stopped" };
+    let states = if driver == "none" { "started by an external autoscaler".to_owned() } else { states };
+    let unknown = if scale.ready {
+        ""
+    } else {
+        "\n  the running servers are not known yet: no server is started or stopped"
+    };
     let latency = if scale.cluster_latency {
-        "\n  most servers carry much less than they use to, by a cause that they share"
+        "\n  most servers carry much less than usual, for a common cause"
     } else {
         ""
     };
     let most = scale.most;
-    let short = scale.short.map(|needed| format!("\n  {needed} are needed, and there may be {most}"));
+    let short = scale.short.map(|needed| format!("\n  {needed} are needed, and at most {most} are allowed"));
     let trouble = scale.trouble.as_ref().map(|why| {
         let wait = scale.retry_seconds;
-        let again = if wait > 0.0 { format!("; asked again in {}", span(wait)) } else { String::new() };
+        let again = if wait > 0.0 { format!("; next attempt in {}", span(wait)) } else { String::new() };
         format!("\n  the driver fails: {why}{again}")
     });
     format!(
@@ -52,7 +55,7 @@ mod tests {
     use server::figures::ScaledServer;
 
     #[test]
-    fn servers_are_counted_by_state_and_what_goes_wrong_is_said() {
+    fn servers_are_counted_by_state_and_problems_are_shown() {
         let server = |state: &str| ScaledServer {
             name: "a".to_owned(),
             address: None,
@@ -80,12 +83,16 @@ mod tests {
             retry_seconds: 20.0,
             ..scale.clone()
         };
-        let said = "\n  7 are needed, and there may be 4\n  the driver fails: no quota; asked again in 20s";
-        assert_eq!(text(std::slice::from_ref(&worse)), format!("{line}{said}"));
+        let lines =
+            "\n  7 are needed, and at most 4 are allowed\n  the driver fails: no quota; next attempt in 20s";
+        assert_eq!(text(std::slice::from_ref(&worse)), format!("{line}{lines}"));
         let unasked = text(&[ScaleView { retry_seconds: 0.0, ..worse }]);
         assert!(unasked.ends_with("\n  the driver fails: no quota"), "{unasked}");
         assert_eq!(text(&[]), "");
         let advice = ScaleView { driver: "none".to_owned(), servers: Vec::new(), ..scale };
-        assert!(text(&[advice]).starts_with("\nservers of pbx (none): nobody starts any; 3 wanted"));
+        assert!(
+            text(&[advice])
+                .starts_with("\nservers of pbx (none): started by an external autoscaler; 3 wanted")
+        );
     }
 }

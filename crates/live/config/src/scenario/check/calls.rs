@@ -73,7 +73,7 @@ fn hosts(path: &str, raw: &RawCalls, known: &[Known], report: &mut Report<'_>) -
     if raw.path.is_empty() {
         report.missing(
             &key,
-            "expected the hosts that calls pass, the caller's side first: path = [\"edge\", \"core\"]",
+            "expected the hosts on the path of the calls, from the caller's side: path = [\"edge\", \"core\"]",
         );
     }
     if raw.path.len() > PATH_MAX {
@@ -89,14 +89,20 @@ fn hosts(path: &str, raw: &RawCalls, known: &[Known], report: &mut Report<'_>) -
         let is_last = at + 1 == raw.path.len();
         match role(at) {
             Some(RoleName::Server) if !is_last => {
-                report.conflict(setting, "expected it last: a server answers calls and forwards none");
+                report.conflict(
+                    setting,
+                    "expected a server at the end of the path only: it answers calls and \
+                                         forwards none",
+                );
             }
             Some(RoleName::Database) => {
-                let remedy = "no calls pass a database; name it in `database` of the hosts that ask it";
+                let remedy =
+                    "a database cannot be on a path; name it in `database` of the hosts that query it";
                 report.conflict(setting, remedy);
             }
             Some(RoleName::Balancer) if is_last => {
-                let remedy = "expected the servers that it balances after it: add the name of hosts of role \"server\"";
+                let remedy =
+                    "expected hosts of role \"server\" after the balancer: add their name to the path";
                 report.conflict(setting, remedy);
             }
             Some(RoleName::Balancer) if role(at + 1).is_some_and(|next| next != RoleName::Server) => {
@@ -124,15 +130,17 @@ fn load(
         let checked = check_step(&path, step, last, duration, report);
         last = checked.map(|step| step.at).or(last);
         if index + 1 == raw.load.len() && checked.is_some_and(|step| step.ramp) {
-            report
-                .conflict(&step.ramp, "expected a step after this one to go to; add one, or remove this key");
+            report.conflict(
+                &step.ramp,
+                "expected a next step, where the ramp ends; add one, or remove this key",
+            );
         }
         steps.push(checked);
     }
     let steps: Option<Vec<RateStep>> = steps.into_iter().collect();
     match constant {
         Some((setting, _)) if !raw.load.is_empty() => {
-            report.conflict(setting, "expected either `rate` or `load`, not both; remove one");
+            report.conflict(setting, "expected either `rate` or `load`; remove one of the two");
             None
         }
         Some((_, rate)) => Some(vec![RateStep { at: Duration::ZERO, rate: rate?, ramp: false }]),
@@ -143,7 +151,7 @@ fn load(
         None => {
             let steps = steps?;
             if steps.iter().all(|step| step.rate == 0.0) {
-                report.key_problem(&join(path, "load"), "expected a rate above 0 in one step at least");
+                report.key_problem(&join(path, "load"), "expected a rate above 0 in at least one step");
             }
             Some(steps)
         }
@@ -165,7 +173,10 @@ fn check_step(
             Some(last) if at <= last => {
                 report.conflict(
                     setting,
-                    format!("expected more than {}, the step before; steps stand in order", show(last)),
+                    format!(
+                        "expected more than {}, the time of the step before; list the steps in order of time",
+                        show(last)
+                    ),
                 );
             }
             _ => in_run(setting, Some(at), duration, report),
@@ -183,7 +194,7 @@ pub(super) fn paths(calls: &[Checked], known: &[Known], report: &mut Report<'_>)
     for (index, group) in known.iter().enumerate() {
         // Databases are checked where hosts name them.
         if group.role != Some(RoleName::Database) && !paths.iter().any(|path| path.contains(&index)) {
-            let remedy = "no calls pass these hosts; put them on a path of [calls], or remove them";
+            let remedy = "these hosts are on no path; add them to a path of [calls], or remove them";
             report.key_problem(&join("host", &group.name), remedy);
         }
     }

@@ -8,7 +8,7 @@ use crate::kind::show;
 use crate::report::Report;
 use crate::scenario::names::RoleName;
 use crate::scenario::raw::{RawFault, RawLink};
-use crate::scenario::typed::{HostFault, LinkFaults, What};
+use crate::scenario::typed::{FaultKind, HostFault, LinkFaults};
 use crate::setting::Setting;
 
 /// Returns all links; `None` for each wrong one. `paths` is set if all paths are known.
@@ -45,7 +45,7 @@ fn link(
     }
     let (partition, loss) = (partition?, loss?);
     if partition && raw.loss.is_set() {
-        report.conflict(&raw.loss, "a partition already loses everything; remove this key or `partition`");
+        report.conflict(&raw.loss, "a partition already loses all messages; remove this key or `partition`");
     }
     let link = LinkFaults {
         from: ends?.0,
@@ -59,8 +59,10 @@ fn link(
         reordering: raw.reordering.value()?,
     };
     if link.reordering > 0.0 && link.delay.is_zero() {
-        report
-            .conflict(&raw.reordering, "expected a `delay` too: what is held back waits for one more of it");
+        report.conflict(
+            &raw.reordering,
+            "expected a `delay`: reordered messages are delayed by another `delay`",
+        );
     }
     // A zero in the file is intended, for example as the start of a sweep.
     let shares = [&raw.loss, &raw.duplication, &raw.reordering].iter().any(|share| share.is_set());
@@ -68,7 +70,7 @@ fn link(
     if !(shares || times || raw.partition.is_set()) {
         report.key_problem(
             path,
-            "nothing happens here; add delay = \"20ms\" or loss = \"5%\", or remove this table",
+            "this link has no effect; add delay = \"20ms\" or loss = \"5%\", or remove this table",
         );
     }
     Some(link)
@@ -100,7 +102,7 @@ fn ends(
         [from, to] => {
             let (from, to) = (from?, to?);
             if !paths.is_none_or(|paths| paths.iter().any(|path| neighbours(path, known, from, to))) {
-                let remedy = "no calls go directly from one to the other; see the paths of [calls]";
+                let remedy = "no path of [calls] goes directly from one of these hosts to the other";
                 report.key_problem(&key, remedy);
             }
             Some((from, to))
@@ -140,7 +142,7 @@ pub(super) fn faults(
         .iter()
         .zip(raw)
         .filter_map(|(fault, raw)| match fault {
-            Some(HostFault { group, host, at, what: What::Restart(length) }) => {
+            Some(HostFault { group, host, at, kind: FaultKind::Restart(length) }) => {
                 Some(((*group, *host), *at, *at + *length, raw))
             }
             _ => None,
@@ -153,7 +155,7 @@ pub(super) fn faults(
         if let (Some((_, until)), Some(setting)) = (down, &raw.at) {
             report.conflict(
                 setting,
-                format!("expected more than {}, when this host is back from the restart before", show(until)),
+                format!("expected more than {}, the end of the restart before", show(until)),
             );
         }
         last = Some((host, down.map_or(up, |(_, until)| up.max(until))));
@@ -172,14 +174,17 @@ fn fault(
     let at = raw.at.as_ref().map(Setting::value);
     match (&raw.at, at) {
         (Some(setting), Some(at)) => in_run(setting, at, duration, report),
-        _ => report.missing(&format!("{path}.at"), "expected the time when it happens: at = \"5m\""),
+        _ => report.missing(&format!("{path}.at"), "expected the time of the event: at = \"5m\""),
     }
-    let what = what(path, raw, report);
+    let kind = fault_kind(path, raw, report);
     let (group, host) = host?;
     if let Some(setting) = raw.slowdown.as_ref().filter(|_| known[group].unlimited) {
         report.conflict(
             setting,
-            format!("expected a host with a capacity; that of {:?} is unlimited", known[group].name),
+            format!(
+                "expected a host with a limited capacity; the capacity of {:?} is unlimited",
+                known[group].name
+            ),
         );
     }
     if let Some(setting) = raw.failing.as_ref().filter(|_| known[group].role != Some(RoleName::Server)) {
@@ -194,7 +199,7 @@ fn fault(
             format!("expected a host with a network card; set `card` of {:?}", known[group].name),
         );
     }
-    Some(HostFault { group, host, at: at??, what: what? })
+    Some(HostFault { group, host, at: at??, kind: kind? })
 }
 
 /// Group, and index in it.
@@ -202,7 +207,7 @@ fn host(path: &str, raw: &RawFault, known: &[Known], report: &mut Report<'_>) ->
     let Some(setting) = &raw.host else {
         report.missing(
             &format!("{path}.host"),
-            "expected the host that it happens to: host = \"core\" or \"core.2\"",
+            "expected the host of the event: host = \"core\" or \"core.2\"",
         );
         return None;
     };
@@ -222,17 +227,18 @@ fn host(path: &str, raw: &RawFault, known: &[Known], report: &mut Report<'_>) ->
 }
 
 /// The event of the fault.
-fn what(path: &str, raw: &RawFault, report: &mut Report<'_>) -> Option<What> {
-    let restart = raw.restart.as_ref().map(|setting| setting.value().map(What::Restart));
-    let slowdown = raw.slowdown.as_ref().map(|setting| setting.value().map(What::Slowdown));
-    let stall = raw.stall.as_ref().map(|setting| setting.value().map(What::Stall));
-    let failing = raw.failing.as_ref().map(|setting| setting.value().map(What::Failing));
-    let card = raw.card.as_ref().map(|setting| setting.value().map(What::Card));
+fn fault_kind(path: &str, raw: &RawFault, report: &mut Report<'_>) -> Option<FaultKind> {
+    let restart = raw.restart.as_ref().map(|setting| setting.value().map(FaultKind::Restart));
+    let slowdown = raw.slowdown.as_ref().map(|setting| setting.value().map(FaultKind::Slowdown));
+    let stall = raw.stall.as_ref().map(|setting| setting.value().map(FaultKind::Stall));
+    let failing = raw.failing.as_ref().map(|setting| setting.value().map(FaultKind::Failing));
+    let card = raw.card.as_ref().map(|setting| setting.value().map(FaultKind::Card));
     let mut things = [restart, slowdown, stall, failing, card].into_iter().flatten();
     match (things.next(), things.next()) {
         (Some(only), None) => only,
         (None, _) => {
-            let remedy = "expected what happens: restart = \"30s\", slowdown = 0.5, stall = \"2s\", failing = 1 or card = 0.1";
+            let remedy = "expected an event: restart = \"30s\", slowdown = 0.5, stall = \"2s\", failing = 1 or card \
+                         = 0.1";
             report.missing(&format!("{path}.restart"), remedy);
             None
         }

@@ -44,18 +44,18 @@ pub(super) fn check(raw: &BTreeMap<String, RawHost>, report: &mut Report<'_>) ->
     }
     let rows: Vec<_> = in_order("host", raw, report);
     let mut known: Vec<_> = rows.iter().map(|(name, path, raw)| group(name, path, raw, report)).collect();
-    let asked: Vec<_> = rows.iter().map(|(.., raw)| database(raw, &known, report)).collect();
+    let databases: Vec<_> = rows.iter().map(|(.., raw)| database(raw, &known, report)).collect();
     for (index, (_, path, _)) in rows.iter().enumerate() {
-        if known[index].role == Some(RoleName::Database) && !asked.contains(&Some(index)) {
+        if known[index].role == Some(RoleName::Database) && !databases.contains(&Some(index)) {
             report.key_problem(
                 path,
-                "no hosts ask this database; name it in `database` of theirs, or remove it",
+                "no hosts query this database; name it in `database` of a host, or remove it",
             );
         }
     }
-    for (known, asked) in known.iter_mut().zip(asked) {
+    for (known, database) in known.iter_mut().zip(databases) {
         if let Some(group) = &mut known.group {
-            group.database = asked;
+            group.database = database;
         }
     }
     known
@@ -66,7 +66,7 @@ fn database(raw: &RawHost, known: &[Known], report: &mut Report<'_>) -> Option<u
     let setting = raw.database.as_ref()?;
     let index = find(&setting.value()?, setting, known, report)?;
     if raw.role.value() == Some(RoleName::Database) {
-        report.conflict(setting, "a database asks no other; remove this key");
+        report.conflict(setting, "a database queries no other database; remove this key");
     }
     if known[index].role.is_some_and(|role| role != RoleName::Database) {
         report.conflict(setting, "expected hosts of `role = \"database\"`");
@@ -107,10 +107,14 @@ fn group(name: &str, path: &str, raw: &RawHost, report: &mut Report<'_>) -> Know
     let unlimited = capacities.as_ref().is_some_and(Vec::is_empty);
     let card = raw.card.as_ref().map(Setting::value);
     if let Some(setting) = raw.card.as_ref().filter(|_| role == Some(RoleName::Database)) {
-        report.conflict(setting, "look-ups pass no network card; remove this key");
+        report.conflict(setting, "queries of a database do not use a network card; remove this key");
     }
     if unlimited && background.is_some_and(|share| share > 0.0) {
-        report.conflict(&raw.background, "expected none of it: the capacity is unlimited; give it a number");
+        report.conflict(
+            &raw.background,
+            "this key has no effect with an unlimited capacity; set `capacity` to a \
+                                         number",
+        );
     }
     let whole = || {
         Some(Group {
@@ -177,19 +181,20 @@ fn capacities(path: &str, raw: &RawHost, report: &mut Report<'_>) -> (Option<u16
 fn check_role(path: &str, role: RoleName, raw: &RawHost, report: &mut Report<'_>) -> Option<HostRole> {
     if role != RoleName::Proxy && raw.select.is_set() {
         let remedy = match role {
-            RoleName::Balancer => "a balancer chooses by its `policy`; use that, or remove this key",
-            _ => "only a proxy has it; remove this key",
+            RoleName::Balancer => "a balancer chooses by its `policy`; set `policy`, or remove this key",
+            _ => "only a proxy has this key; remove it",
         };
         report.conflict(&raw.select, remedy);
     }
     if role != RoleName::Proxy && raw.discard.is_set() {
-        report.conflict(&raw.discard, "only a proxy has it; remove this key");
+        report.conflict(&raw.discard, "only a proxy has this key; remove it");
     }
     if role == RoleName::Balancer {
         let policy = policy(path, &raw.policy, &raw.weights, report);
         let (policy, weights) = policy?;
         if raw.ties.is_set() && !matches!(policy, PolicyKind::Cjsq | PolicyKind::Tjsq | PolicyKind::Tlwl) {
-            let remedy = "only policies of least load have ties: cjsq, tjsq, tlwl; use one of them, or remove this key";
+            let remedy = "only the policies of least load have ties: cjsq, tjsq, tlwl; use one of these policies, or \
+                         remove this key";
             report.conflict(&raw.ties, remedy);
         }
         let settings = BalancerSettings {
@@ -201,7 +206,7 @@ fn check_role(path: &str, role: RoleName, raw: &RawHost, report: &mut Report<'_>
         };
         return Some(HostRole::Balancer(settings));
     }
-    let remedy = "only a balancer has it; remove this key, or set `role = \"balancer\"`";
+    let remedy = "only a balancer has this key; remove it, or set `role = \"balancer\"`";
     if raw.policy.is_set() {
         report.conflict(&raw.policy, remedy);
     }
@@ -236,7 +241,8 @@ pub(super) fn after_balancers(known: &[Known], paths: Option<&[Vec<usize>]>, rep
         if next.len() > 1 {
             let names: Vec<_> = next.iter().map(|&next| known[next].name.as_str()).collect();
             let remedy = format!(
-                "expected one group of servers after it on all paths, not {}; give each group a balancer of its own",
+                "expected one group of servers after this balancer on all paths, not {}; give each group its own \
+                balancer",
                 names.join(" and ")
             );
             report.key_problem(&join("host", &balancer.name), remedy);
@@ -278,7 +284,7 @@ fn check_quota(
     if host.workers.value().is_some_and(|workers| workers > 1) {
         report.conflict(
             &host.workers,
-            "expected one: a quota is for a host with one processor; or remove `quota`",
+            "expected 1: a quota is for a host with one processor; or remove `quota`",
         );
     }
     Some(QuotaSettings { period, processor })

@@ -38,8 +38,8 @@ pub(super) fn check(raw: &RawScenario, title: &str, report: &mut Report<'_>) -> 
     {
         report.conflict(
             &raw.costs.message,
-            "expected a time above 0: the operations are those of proxies and balancers, and servers with a capacity have \
-             none; set a time, or their `capacity = \"unlimited\"`",
+            "expected a time above 0: the costs of operations apply to proxies and balancers, not to servers with a \
+             capacity; set a time, or `capacity = \"unlimited\"` for the servers",
         );
     }
     if !report.is_clean() {
@@ -129,7 +129,7 @@ fn run(
             match (&raw.bin, &raw.warm_up) {
                 (Some(setting), _) => report.conflict(setting, remedy),
                 (None, Some(setting)) => report.conflict(setting, remedy),
-                (None, None) => unreachable!("the defaults fit"),
+                (None, None) => unreachable!("the defaults are consistent"),
             }
         }
     }
@@ -213,12 +213,13 @@ fn table(quantiles: &[Setting<Ratio>], report: &mut Report<'_>) -> ServiceTimes 
         if let (Some(time), Some(last)) = (time, times.last())
             && time < *last
         {
-            report.conflict(setting, format!("expected the least first, and the one before is {last}"));
+            report.conflict(setting, format!("expected ascending times; the time before is {last}"));
         }
         times.extend(time);
     }
     if quantiles.len() < 2 {
-        let remedy = "expected two times at least, the least and the most: service = [0.8, 0.9, 1.0, 1.6]";
+        let remedy =
+            "expected at least two times, the shortest and the longest: service = [0.8, 0.9, 1.0, 1.6]";
         report.key_problem("costs.service", remedy);
     }
     let mean = times.iter().sum::<f64>() / times.len() as f64;

@@ -19,8 +19,10 @@ pub(super) fn check(
 ) -> Option<Overload> {
     let key = join(path, "overload");
     if role.is_some_and(|role| role != RoleName::Proxy) && report.has(&key) {
-        report
-            .key_problem(&key, "only a proxy controls overload; remove this table, or put it on the proxies");
+        report.key_problem(
+            &key,
+            "only a proxy has overload control; remove this table, or move it to the proxies",
+        );
     }
     let local = raw.local.value();
     let feedback = raw.feedback.value();
@@ -34,7 +36,7 @@ pub(super) fn check(
     constants(raw, local, report);
     let is_probability = matches!(feedback, ScenarioFeedback::HopByHop | ScenarioFeedback::EndToEnd);
     if local == ScenarioLocal::None && is_probability {
-        let remedy = "without a law there is no acceptance probability to tell; add `local = \"occupancy\"`";
+        let remedy = "without a law there is no acceptance probability to send; add `local = \"occupancy\"`";
         report.conflict(&raw.feedback, remedy);
     }
     if local == ScenarioLocal::None && feedback == ScenarioFeedback::None {
@@ -45,20 +47,21 @@ pub(super) fn check(
         raw.retry_after.iter().for_each(|setting| needs_law(setting, report));
     } else if let Some(setting) = raw.retry_after.as_ref().filter(|_| local != ScenarioLocal::BangBang) {
         let remedy =
-            "expected `local = \"bang-bang\"`, the law that asks for pauses; use that, or remove this key";
+            "expected `local = \"bang-bang\"`, the only law with this key; use this law, or remove the key";
         report.conflict(setting, remedy);
     }
     if reject == Some(RejectAt::Service) && raw.buffer_rejections.is_set() {
-        let remedy = "expected `reject = \"early\"`: late, all requests wait in the buffer; remove one of the two keys";
+        let remedy = "expected `reject = \"early\"`: with \"late\" all requests wait in the buffer; remove one of \
+                     the two keys";
         report.conflict(&raw.buffer_rejections, remedy);
     }
     if look_up == Some(false) && (stateful == Some(true) || feedback != ScenarioFeedback::None) {
-        let remedy = "expected `true`: `stateful` rejections and `feedback` know their transactions; remove this key, or those";
+        let remedy = "expected `true`: `stateful` rejections and `feedback` look up transactions; remove this key, \
+                     or `stateful` and `feedback`";
         report.conflict(&raw.look_up, remedy);
     }
     if is_probability && !matches!(local, ScenarioLocal::None | ScenarioLocal::Occupancy) {
-        let remedy =
-            "expected `occupancy`, whose acceptance probability it is that is told; or another `feedback`";
+        let remedy = "expected `occupancy`, the law with the acceptance probability that is sent; or another `feedback`";
         report.conflict(&raw.local, remedy);
     }
     Some(Overload {
@@ -85,7 +88,7 @@ fn watermarks(raw: &RawOverload, report: &mut Report<'_>) -> Option<(f64, f64)> 
         if raw.low.is_set() {
             report.conflict(&raw.low, format!("expected at most `high`, {high}"));
         } else {
-            report.conflict(&raw.high, format!("expected at least `low`, {low}; set that too"));
+            report.conflict(&raw.high, format!("expected at least `low`, {low}; set `low` as well"));
         }
     }
     Some((high, low))
@@ -121,7 +124,7 @@ fn of_law<K: Kind>(settings: &[&Setting<K>], is_at_work: bool, law: &str, report
     for &setting in settings.iter().filter(|setting| setting.is_set() && !is_at_work) {
         report.conflict(
             setting,
-            format!("it belongs to another law; add `local = {law:?}`, or remove this key"),
+            format!("this key belongs to another law; add `local = {law:?}`, or remove this key"),
         );
     }
 }

@@ -83,7 +83,7 @@ fn follow(zone: &Zone, question: DnsQuestion, of_use: [bool; 2], search: SearchL
         let answered = waiting.iter().position(|query| zone.answer(query).is_some());
         let first = (0..waiting.len()).min_by_key(|&at| waiting[at].until);
         let query: DnsQuery =
-            waiting.remove(answered.or(first).expect("without an outcome a query is under way"));
+            waiting.remove(answered.or(first).expect("a query is open as long as there is no outcome"));
         let answer = zone.answer(&query).unwrap_or_else(|| {
             now = now.max(query.until);
             Err(query.unanswered())
@@ -110,7 +110,7 @@ fn addresses(name: &str) -> DnsQuestion {
 }
 
 #[test]
-fn addresses_count_only_where_there_is_no_srv_record() {
+fn addresses_are_used_only_without_srv_records() {
     let zone = Zone::new(&[
         ("plain.test.", a(1)),
         ("both.test.", a(1)),
@@ -132,7 +132,7 @@ fn addresses_count_only_where_there_is_no_srv_record() {
     assert_eq!(seen(sip("hollow.test.")), Ok(shares(&[])));
     assert_eq!(seen(sip("nowhere.test.")), Ok(shares(&[])));
     let found = ask(&zone, sip("nowhere.test.")).unwrap();
-    assert_eq!(found.failure(), None, "it was said that there is nothing");
+    assert_eq!(found.failure(), None, "the DNS answered that there is no record");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn each_transport_has_its_service_and_its_port() {
 }
 
 #[test]
-fn a_weight_of_nought_is_a_small_share() {
+fn a_weight_of_zero_is_a_small_share() {
     let zone = Zone::new(&[
         ("s.test.", srv(0, 0, "one.test.")),
         ("s.test.", srv(0, 3, "two.test.")),
@@ -166,10 +166,13 @@ fn a_weight_of_nought_is_a_small_share() {
 
 /// A failing server does not prove that there are no records.
 #[test]
-fn a_failure_is_no_answer() {
+fn a_failure_is_not_an_empty_answer() {
     use RecordKind::{A, Aaaa, Srv};
     let zone = Zone::default().failing(&[("broken.", A), ("broken.", Aaaa), ("broken.", Srv)]);
-    assert!(ask(&zone, DnsQuestion::Services("broken.".to_owned())).is_err(), "nobody knows of which hosts");
+    assert!(
+        ask(&zone, DnsQuestion::Services("broken.".to_owned())).is_err(),
+        "the hosts of the name are unknown"
+    );
     // For the second question a server answers that there is no SRV record, so the address queries fail.
     for question in [addresses("broken."), sip("broken.")] {
         let found = ask(&zone, question).unwrap();
@@ -188,7 +191,7 @@ fn a_family_without_a_listener_is_not_asked_for() {
         let found = follow(&zone, addresses(host), of_use, SearchList::default()).outcome.unwrap();
         assert_eq!((found.shares(), found.failure()), (shares(&[(address, 1.0)]), None));
         let found = ask(&zone, addresses(host)).unwrap();
-        assert!(found.failure().is_some(), "it is of use where there are listeners of both");
+        assert!(found.failure().is_some(), "with listeners of both families the failure is reported");
     }
 }
 
@@ -220,7 +223,7 @@ fn hosts_that_are_silent_leave_time_for_the_others() {
 }
 
 #[test]
-fn another_domain_does_not_say_what_the_first_one_failed_to_say() {
+fn a_failure_in_one_domain_is_not_replaced_by_another() {
     use RecordKind::{A, Srv};
     let elsewhere = "sip.other.test.";
     let zone = Zone::new(&[
@@ -234,30 +237,34 @@ fn another_domain_does_not_say_what_the_first_one_failed_to_say() {
         || SearchList { domains: ["site.test.", "other.test."].map(str::to_owned).to_vec(), ndots: 1 };
     let seen = |question| follow(&zone, question, BOTH, search()).outcome;
     let found = seen(addresses("sip")).unwrap();
-    assert!(found.failure().is_some(), "the address of the first domain is not known");
-    assert_eq!(found.shares(), shares(&[("[2001:db8::9]:5080", 1.0)]), "that there is none here was said");
+    assert!(found.failure().is_some(), "the address in the first domain is unknown");
+    assert_eq!(
+        found.shares(),
+        shares(&[("[2001:db8::9]:5080", 1.0)]),
+        "the DNS answered that the second domain has no IPv4 address"
+    );
     assert!(seen(DnsQuestion::Services("sip".to_owned())).is_err());
     assert_eq!(seen(DnsQuestion::Services("far".to_owned())).unwrap().shares().len(), 2);
 }
 
 #[test]
-fn what_is_not_there_is_told_by_its_records() {
+fn an_absent_name_is_reported_by_its_record_types() {
     let zone = Zone::default();
-    let told = |of_use, question| {
+    let absent = |of_use, question| {
         let found = follow(&zone, question, of_use, SearchList::default()).outcome.unwrap();
         assert_eq!((found.shares(), found.failure()), (Vec::new(), None));
         found.absent().to_owned()
     };
-    let only_four = told([true, false], sip("x.test."));
+    let only_four = absent([true, false], sip("x.test."));
     assert!(only_four.starts_with("the DNS has no A record") && only_four.contains("no listener is IPv6"));
-    assert!(told([false, true], sip("x.test.")).starts_with("the DNS has no AAAA record"));
-    assert_eq!(told(BOTH, sip("x.test.")), "the DNS has no A or AAAA record of it");
-    let service = told([true, false], DnsQuestion::Services("_sip._udp.x.test.".to_owned()));
+    assert!(absent([false, true], sip("x.test.")).starts_with("the DNS has no AAAA record"));
+    assert_eq!(absent(BOTH, sip("x.test.")), "the DNS has no A or AAAA record of this name");
+    let service = absent([true, false], DnsQuestion::Services("_sip._udp.x.test.".to_owned()));
     assert!(service.starts_with("the DNS has no SRV record"), "{service}");
 }
 
 #[test]
-fn an_answer_that_nobody_waits_for_changes_nothing() {
+fn an_unexpected_answer_changes_nothing() {
     let mut look_up = LookUp::new(Instant::ZERO, addresses("a.test."), usable(BOTH), SearchList::default());
     let numbers: Vec<_> = look_up.drain_queries().map(|query| query.number).collect();
     look_up.answered(Instant::ZERO, 99, Ok(vec![a(7)]));
@@ -318,7 +325,7 @@ fn example() -> Zone {
 }
 
 #[test]
-fn naptr_says_the_transport() {
+fn naptr_determines_the_transport() {
     let at = |last: u8| shares(&[(&format!("192.0.2.{last}:5070"), 1.0)]);
     let asked = || "NAPTR SRV A".to_owned();
     // TLS only if requested, since the server of a SIP URI need not have a certificate that we trust.
@@ -331,7 +338,7 @@ fn naptr_says_the_transport() {
 }
 
 #[test]
-fn order_comes_before_preference_and_what_leads_nowhere_is_passed_over() {
+fn order_precedes_preference_and_useless_records_are_skipped() {
     let mut zone = Zone::new(&[
         ("a.test.", naptr(20, 1, "SIP+D2U", "udp.a.test.")),
         ("a.test.", naptr(10, 9, "sip+d2t", "tcp.a.test.")),
@@ -361,7 +368,7 @@ fn order_comes_before_preference_and_what_leads_nowhere_is_passed_over() {
 /// RFC 3263 §4.1: without NAPTR records the SRV records of each transport count. Without SRV records the transport is
 /// UDP, or TLS for a SIPS URI.
 #[test]
-fn without_naptr_srv_says_the_transport() {
+fn without_naptr_srv_determines_the_transport() {
     let at = |last: u8| shares(&[(&format!("192.0.2.{last}:5070"), 1.0)]);
     let zone = Zone::new(&[
         ("_sip._tcp.a.test.", srv(0, 1, "two.test.")),
@@ -386,7 +393,7 @@ fn without_naptr_srv_says_the_transport() {
 
 /// A firewall that drops NAPTR queries must not make names unreachable.
 #[test]
-fn a_naptr_question_without_answer_leaves_time_for_the_rest() {
+fn an_unanswered_naptr_query_leaves_time_for_the_others() {
     let records = [("_sip._udp.silent.test.", srv(0, 1, "one.test.")), ("one.test.", a(1))];
     let zone = Zone { silent: "silent", ..Zone::new(&records) };
     let done = follow(&zone, domain(false, "silent.test."), BOTH, SearchList::default());
@@ -397,7 +404,7 @@ fn a_naptr_question_without_answer_leaves_time_for_the_rest() {
 }
 
 #[test]
-fn a_zone_cannot_make_us_ask_without_end() {
+fn the_number_of_queries_for_a_zone_is_bounded() {
     let names: Vec<&'static str> = (0..100).map(|number| &*format!("_sip._udp.t{number}.").leak()).collect();
     let records: Vec<_> = names.iter().map(|name| ("a.test.", naptr(1, 1, "SIP+D2U", name))).collect();
     let (_, found, asked) = seen(&Zone::new(&records), domain(false, "a.test."), &ALL);

@@ -138,7 +138,7 @@ fn any_final_answer_but_503_is_alive() {
         prober.tick(at(0), &mut out);
         let probe = out.message(&out.transmits()[0]).to_vec();
         prober.receive(member(), &answer(&probe, 100), &mut out);
-        assert!(out.events().is_empty(), "a provisional answer says nothing");
+        assert!(out.events().is_empty(), "a provisional answer is no result");
         prober.receive(member(), &answer(&probe, status), &mut out);
         let [outcome] = *out.events() else { panic!("{:?}", out.events()) };
         assert_eq!((outcome.slot, outcome.result), (Slot(0), ProbeResult::Status(status)));
@@ -162,7 +162,7 @@ fn any_final_answer_but_503_is_alive() {
 }
 
 #[test]
-fn a_503_asks_for_a_rest() {
+fn a_503_requests_a_pause() {
     let pause = |seconds, asked| Some(Pause { length: Duration::from_secs(seconds), asked });
     let cases = [
         (503, None, pause(2, false)),
@@ -181,7 +181,7 @@ fn a_503_asks_for_a_rest() {
 }
 
 #[test]
-fn silence_is_retried_and_then_fails_and_the_next_probe_comes_on_time() {
+fn an_unanswered_probe_is_retried_then_fails_and_the_next_is_on_time() {
     let (mut prober, mut out) = prober();
     let mut sent = Vec::new();
     while prober.deadline().unwrap() <= at(2_000) {
@@ -195,7 +195,7 @@ fn silence_is_retried_and_then_fails_and_the_next_probe_comes_on_time() {
 }
 
 #[test]
-fn without_an_interval_a_node_is_asked_on_suspicion_until_it_answers() {
+fn without_an_interval_a_suspected_node_is_probed_until_it_answers() {
     let (mut prober, mut out) = prober();
     prober.set_settings(ProbeSettings { periodic: false, ..prober.settings });
     let address = "127.0.0.1:5081".parse().unwrap();
@@ -207,15 +207,15 @@ fn without_an_interval_a_node_is_asked_on_suspicion_until_it_answers() {
     let probe = out.message(&out.transmits()[0]).to_vec();
     prober.unreachable(at(60_000), address, &probe, &mut out);
     prober.tick(at(62_000), &mut out);
-    assert_eq!(out.transmits().len(), 2, "asked again after the interval");
+    assert_eq!(out.transmits().len(), 2, "probed again after the interval");
     prober.tick(at(64_000), &mut out);
     assert_eq!(out.events().last(), Some(&timeout(Slot(1))));
     prober.tick(at(64_000), &mut out);
-    assert_eq!(out.transmits().len(), 3, "silence is no answer");
+    assert_eq!(out.transmits().len(), 3, "an unanswered probe is repeated");
     let probe = out.message(&out.transmits()[2]).to_vec();
     prober.receive(address, &answer(&probe, 405), &mut out);
     prober.tick(at(90_000), &mut out);
-    assert_eq!(out.transmits().len(), 3, "and no more once it answered");
+    assert_eq!(out.transmits().len(), 3, "no further probe after an answer");
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn the_interval_can_be_turned_on() {
 }
 
 #[test]
-fn suspicion_does_not_ask_more_often_than_the_gap() {
+fn suspicion_keeps_a_minimum_gap_between_probes() {
     let (mut prober, mut out) = prober();
     let mut asked = Vec::new();
     for millis in 0..250 {
@@ -261,7 +261,7 @@ fn suspicion_does_not_ask_more_often_than_the_gap() {
 }
 
 #[test]
-fn a_probe_under_way_is_sent_again_on_suspicion() {
+fn an_open_probe_is_sent_again_on_suspicion() {
     let (mut prober, mut out) = prober();
     prober.tick(at(0), &mut out);
     prober.hurry(at(50), Slot(0));
@@ -272,19 +272,19 @@ fn a_probe_under_way_is_sent_again_on_suspicion() {
 }
 
 #[test]
-fn an_icmp_error_with_the_probe_in_it_fails_at_once() {
+fn an_icmp_error_that_quotes_the_probe_fails_it_at_once() {
     let (mut prober, mut out) = prober();
     prober.tick(at(0), &mut out);
     let probe = out.message(&out.transmits()[0]).to_vec();
     prober.unreachable(at(0), "127.0.0.1:5081".parse().unwrap(), &probe, &mut out);
-    assert!(out.events().is_empty(), "another address");
+    assert!(out.events().is_empty(), "an error about another address is ignored");
     // RFC 792 quotes eight bytes of UDP, RFC 1812 §4.3.2.3 as many as fit 576: the branch is among them.
     prober.unreachable(at(0), member(), &probe[..200.min(probe.len())], &mut out);
     assert_eq!(out.events()[0].result, ProbeResult::Unreachable);
 }
 
 #[test]
-fn an_icmp_error_without_the_probe_in_it_is_a_reason_to_ask_at_once() {
+fn an_icmp_error_that_does_not_quote_the_probe_triggers_a_probe() {
     let (mut prober, mut out) = prober();
     prober.tick(at(0), &mut out);
     let probe = out.message(&out.transmits()[0]).to_vec();
@@ -295,15 +295,15 @@ fn an_icmp_error_without_the_probe_in_it_is_a_reason_to_ask_at_once() {
     for forged in [&b""[..], &probe, b"OPTIONS sip:127.0.0.1:5080 SIP/2.0\r\n"] {
         prober.unreachable(at(2_000), member(), forged, &mut out);
     }
-    assert_eq!(
-        (out.events().len(), asked(&out)),
-        (1, 2),
-        "the first probe is over, the second is waited for"
-    );
+    assert_eq!((out.events().len(), asked(&out)), (1, 2), "the first probe has ended, the second is open");
     prober.receive(member(), &answer(&second, 200), &mut out);
     prober.unreachable(at(2_500), member(), b"", &mut out);
     prober.tick(at(2_500), &mut out);
-    assert_eq!((out.events().len(), asked(&out)), (2, 3), "it is asked, and lives until that has failed");
+    assert_eq!(
+        (out.events().len(), asked(&out)),
+        (2, 3),
+        "it is probed, and counts as alive until the probe fails"
+    );
 }
 
 #[test]
@@ -328,7 +328,7 @@ fn each_probe_of_each_member_has_an_id_of_its_own() {
 }
 
 #[test]
-fn an_answer_counts_from_the_member_it_is_about_only() {
+fn an_answer_counts_only_from_the_probed_member() {
     let (mut prober, mut out) = prober();
     prober.tick(at(0), &mut out);
     let probe = out.message(&out.transmits()[0]).to_vec();
@@ -339,12 +339,12 @@ fn an_answer_counts_from_the_member_it_is_about_only() {
     assert!(out.events().is_empty());
     let other_port = "127.0.0.1:40000".parse().unwrap();
     assert_eq!(prober.receive(other_port, &answer(&probe, 200), &mut out), None);
-    assert_eq!(out.events().len(), 1, "from its host, whichever port it takes");
+    assert_eq!(out.events().len(), 1, "an answer counts from any port of its host");
 }
 
 /// The answer returns on the connection of the probe, whose Via names the listener of its transport.
 #[test]
-fn a_probe_over_tcp_names_the_listener_and_its_answer_has_to_come_over_tcp() {
+fn a_probe_over_tcp_names_the_tcp_listener_and_needs_an_answer_over_tcp() {
     let (mut prober, mut out) = prober();
     let way = Flow { transport: Transport::Tcp, listener: 1, peer: member(), connection: None };
     prober.schedule.set_targets(at(0), &[(Slot(0), way, prober.settings)]);
@@ -360,7 +360,7 @@ fn a_probe_over_tcp_names_the_listener_and_its_answer_has_to_come_over_tcp() {
     assert_eq!(
         prober.receive_over(from(Transport::Udp), &answer(&probe, 200), &mut out),
         Some(from(Transport::Tcp)),
-        "whoever answers there is another server"
+        "an answer over UDP is from another server"
     );
     assert!(out.events().is_empty());
     prober.receive_over(from(Transport::Tcp), &answer(&probe, 200), &mut out);
@@ -369,7 +369,7 @@ fn a_probe_over_tcp_names_the_listener_and_its_answer_has_to_come_over_tcp() {
 
 /// Neither a probe nor the difference of two reveals the probes of other members or of another process.
 #[test]
-fn who_knows_one_probe_cannot_tell_another() {
+fn one_known_probe_does_not_reveal_another() {
     let probe = |slot, cseq| Probe { slot: Slot(slot), address: Flow::udp(0, member()), cseq };
     let marks = |secret| [probe(0, 1), probe(0, 2), probe(1, 1)].map(|probe| Marks([secret, 0]).of(&probe));
     let all: BTreeSet<_> = [1, 2].into_iter().flat_map(marks).collect();

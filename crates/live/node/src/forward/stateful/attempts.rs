@@ -1,10 +1,10 @@
 //! Chooses the next hop of each attempt of a request, and records the results.
 //!
-//! A call that its member has left unanswered for `invite_timeout` goes to the next member as well, as after a timeout.
-//! The proxy's core decides between the members ([`Router::patience`]). The balancer counts the call with the last
-//! member until another one is the first to answer, and finally with the member that sent the first 2xx.
+//! A call that its member has left unanswered for `invite_timeout` goes to another member as well, as after a timeout.
+//! The proxy's core decides between the members ([`Router::patience`]). The balancer counts the call at the last
+//! member. It moves the call to the first member that answers, and finally to the member that sends the first 2xx.
 
-use super::form::{Assigner, UNHEARD_REPEATS, Wire};
+use super::form::{Assigner, UNVERIFIED_REPEATS, Wire};
 use super::received::Received;
 use super::targets::{Candidate, Fate, Reason, Source, Targets, UriTarget};
 use ::proxy::{Attempt, ProxyEvent, ProxyRefusal, Router};
@@ -18,10 +18,10 @@ use wire::Method;
 const PAUSE: Duration = Duration::from_secs(32);
 
 impl Assigner<'_> {
-    /// Chooses another member for a request. Returns its index among the candidates. A retry consumes budget, so that
-    /// retries never multiply load.
+    /// Chooses another member for a request. Returns its index among the candidates. Each retry uses the retry budget,
+    /// so that retries never multiply load.
     fn choose(&mut self, request: &mut Received, reason: Reason) -> Option<usize> {
-        let message = wire::scan(&request.bytes).expect("it was read when it came in");
+        let message = wire::scan(&request.bytes).expect("the request was parsed on arrival");
         let tried = request.targets.slots();
         let Targets { candidates, source: Source::Pool(pool) } = &mut request.targets else {
             return None;
@@ -36,7 +36,8 @@ impl Assigner<'_> {
         let takes = |id: PoolId| self.balancer.takes(self.now, id, pool.request.method, &tried, false);
         let mut pools = pool.pools(rule, reason);
         if let Reason::Failed(_) = reason {
-            // Members known to be alive come first. The others follow, since one may be alive again.
+            // Pools that take the request now come first. The other pools follow, since a member of theirs may be alive
+            // again.
             pools.sort_by_key(|id| !takes(*id));
         } else {
             pools.retain(|id| takes(*id));
@@ -69,7 +70,7 @@ impl Assigner<'_> {
         Some(candidates.len() - 1)
     }
 
-    /// Returns whether there are members that a request may go on to when one fails or is silent.
+    /// Returns whether there are other members for a request in case one fails or is silent.
     fn has_others(&self, request: &Received) -> bool {
         let Targets { candidates, source: Source::Pool(pool) } = &request.targets else { return false };
         let is_new = |slot| candidates.iter().all(|candidate| candidate.slot() != slot);
@@ -94,7 +95,8 @@ impl Assigner<'_> {
             // RFC 3263 §4.3: a 503 is a failure of the next hop, even after a provisional response (RFC 3261 §21.5.4).
             ProxyEvent::Response(503) => FailoverCause::Unavailable,
             ProxyEvent::Timeout => FailoverCause::Timeout,
-            // A member that the request has not reached has no work with it, so going on is no retry.
+            // The request has caused no work at a member that it has not reached, so trying the next member is no
+            // retry.
             ProxyEvent::Unreachable | ProxyEvent::FlowFailed => FailoverCause::NoneAlive,
             ProxyEvent::Response(_) | ProxyEvent::TimerC | ProxyEvent::Cancelled => return None,
         };
@@ -112,11 +114,11 @@ impl Router<Wire> for Assigner<'_> {
         match &targets.source {
             Source::Uri(_) => return u8::from(is_first),
             Source::Contacts(contacts) => {
-                let begun = targets.begun();
-                let left = &contacts[begun..];
+                let started = targets.started();
+                let left = &contacts[started..];
                 let alike =
                     left.iter().take_while(|contact| contact.q == left[0].q).take(most.into()).count();
-                let group = begun..begun + alike;
+                let group = started..started + alike;
                 targets.candidates.extend(group.map(|target| Candidate::new(target as u16)));
             }
             Source::Pool(pool) => {
@@ -137,7 +139,7 @@ impl Router<Wire> for Assigner<'_> {
     fn has_group(&self, request: &Received, _: u8) -> bool {
         match &request.targets.source {
             Source::Uri(_) => false,
-            Source::Contacts(contacts) => request.targets.begun() < contacts.len(),
+            Source::Contacts(contacts) => request.targets.started() < contacts.len(),
             Source::Pool(pool) => {
                 let tried = request.targets.slots();
                 let takes = |id| self.balancer.takes(self.now, id, pool.request.method, &tried, false);
@@ -200,20 +202,20 @@ impl Router<Wire> for Assigner<'_> {
     }
 
     fn patience(&self, request: &Received) -> Option<Duration> {
-        // Without another member, patience makes no difference.
+        // Without another member, a limit of the wait makes no difference.
         request.targets.pool().and_then(|pool| pool.patience).filter(|_| self.has_others(request))
     }
 
     /// Moves the balancer's record of the call to the first member to answer.
     fn won(&mut self, request: &mut Received, attempt: Attempt, is_cancelled: bool) {
-        let message = wire::scan(&request.bytes).expect("it was read when it came in");
+        let message = wire::scan(&request.bytes).expect("the request was parsed on arrival");
         let Some(place) = request.targets.find(attempt) else { return };
         let Targets { candidates, source: Source::Pool(pool) } = &mut request.targets else { return };
         let (before, first) = (candidates[candidates.len() - 1], candidates[place]);
         candidates[place..].rotate_left(1);
         for silent in candidates.iter_mut().filter(|candidate| candidate.fate == Fate::Silent) {
             silent.fate = Fate::Sent;
-            // If all members leave a call unanswered, the caller may be the cause.
+            // If all members leave a call unanswered, the reason may be the caller.
             if pool.is_noted() && silent.attempt != attempt {
                 self.balancer.is_passed_by(self.now, silent.slot(), silent.since);
             }
@@ -231,12 +233,12 @@ impl Router<Wire> for Assigner<'_> {
 
     fn most_repeats(&self, request: &Received) -> Option<u8> {
         let is_unheard = matches!(request.targets.source, Source::Uri(UriTarget { is_wanted: false, .. }));
-        is_unheard.then_some(UNHEARD_REPEATS)
+        is_unheard.then_some(UNVERIFIED_REPEATS)
     }
 
     fn settled(&mut self, request: &mut Received, attempt: Attempt, event: ProxyEvent, _: bool) {
         let targets = &mut request.targets;
-        // A client that has received the request gets it only once.
+        // A client that has received the request must not get it again.
         if let Source::Uri(UriTarget { anew, .. }) = &mut targets.source {
             anew.take_if(|_| event != ProxyEvent::FlowFailed);
         }
@@ -251,20 +253,20 @@ impl Router<Wire> for Assigner<'_> {
         let counts = targets.counts_with(Some(candidate.slot()));
         let pool = match &mut targets.source {
             Source::Pool(pool) if is_lost => pool,
-            // RFC 5626 §7: the same holds for a user agent behind an edge proxy that has a flow of it.
+            // RFC 5626 §7: this also applies to a user agent behind an edge proxy that has a flow to it.
             Source::Contacts(contacts) if may_have_it => {
                 return contacts[usize::from(candidate.target)].spare.clear();
             }
             Source::Uri(_) | Source::Pool(_) | Source::Contacts(_) => return,
         };
         let (slot, since) = (candidate.slot(), candidate.since);
-        // The balancer itself watches members that the request has moved away from.
+        // The balancer itself watches the members that had the request before it moved.
         if counts {
             let noted = Some(&pool.request).filter(|_| pool.is_noted());
             self.balancer.unanswered(self.now, slot, since, noted);
         }
         if event != ProxyEvent::Timeout {
-            // The member does not have the call that it got from the queue.
+            // The queue gave the call to this member, but the member did not get it.
             if let Some(queues) = self.queues.as_deref_mut().filter(|_| !pool.is_fixed) {
                 queues.taken_back(self.now, pool.request.pool, slot, since);
             }

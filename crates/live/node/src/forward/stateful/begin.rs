@@ -19,8 +19,8 @@ use std::sync::Arc;
 use wire::Method;
 
 impl Stateful {
-    /// Checks that there is room for a request forwarded in this way: for a transaction, and for a call if dialogs are
-    /// kept.
+    /// Checks that there is room for a request that is forwarded in this way: for its transaction and, if dialogs are
+    /// kept, for its call.
     pub(crate) fn check_new(
         &mut self,
         step: &Step<'_>,
@@ -28,7 +28,8 @@ impl Stateful {
         destination: &Destination<'_>,
         forward: Forward,
     ) -> Result<(), Rejection> {
-        // A request that is too short to be answered begins no transaction, which would repeat the response.
+        // A request that is too short to be answered begins no transaction, since a transaction would repeat a
+        // response.
         if arrival.message.bytes().len() < reply::ANSWERED_MIN && arrival.method != Method::Ack {
             return Err(Rejection::Dropped(Drop::Unanswerable));
         }
@@ -41,8 +42,8 @@ impl Stateful {
         }
     }
 
-    /// Sends a request to the first of its targets. If dialogs are kept, its call is the one that the request begins,
-    /// or a known call.
+    /// Sends a request to the first of its targets. If dialogs are kept, also records the request for its call, which
+    /// is new or known.
     pub(crate) fn begin(
         &mut self,
         step: &mut Step<'_>,
@@ -54,7 +55,7 @@ impl Stateful {
     ) -> Result<(), Rejection> {
         let (site, message, mut tracked) = (&*step.site, arrival.message, None);
         if let Some(dialogs) = &mut self.dialogs {
-            tracked = message.to_tag().and_then(|_| dialogs.untold(site, message));
+            tracked = message.to_tag().and_then(|_| dialogs.follow_without_token(site, message));
             if tracked.is_none() && forward == Forward::Dialog && begins_call(&destination.request) {
                 let pool = targets.pool().map(|pool| pool.request.pool.0);
                 let call = dialogs.begin(site, message, arrival.flow.peer, destination.rule, pool)?;
@@ -96,7 +97,7 @@ fn admitted(site: &Site, arrival: &Arrival<'_>, targets: Targets, progress: &Pro
     }
 }
 
-/// Returns whether a request is the INVITE of a call. An unproved To tag makes no difference.
+/// Returns whether a request is the INVITE of a call. A To tag that nothing proves makes no difference.
 fn begins_call(request: &RequestFacts<'_>) -> bool {
     request.method == Method::Invite && !request.in_dialog
 }

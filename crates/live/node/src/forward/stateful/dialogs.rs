@@ -7,10 +7,10 @@ use crate::outcome::rejection::{OwnResponse, Refused, Rejection, refused};
 use crate::site::Site;
 use crate::token::Tokens;
 use crate::token::dialog::VerifiedToken;
-use ::dialog::session_timer::{Asked, Forwarded, SessionTimer, TooSmall};
+use ::dialog::session_timer::{Forwarded, SessionTimer, SessionTimerRequest, TooSmall};
 use ::dialog::{
-    About, CallCounts, CallEvent, CallSettings, Calls, DialogEnds, DialogKey, DialogParty, DialogPath,
-    ForwardedBye, HangUp, Heard, Invited, Proof,
+    CallCounts, CallDescription, CallEvent, CallSettings, Calls, DialogEnds, DialogKey, DialogPath,
+    DialogSide, ForwardedBye, HangUp, Heard, Invited, Proof,
 };
 use base::{Flow, Instant};
 use core::hash::Hasher;
@@ -22,7 +22,7 @@ use wire::{Edits, Message, Method, NameAddr};
 /// Refusal when there are too many calls (RFC 3261 §21.5.4). Some calls end within its Retry-After.
 const TOO_MANY_CALLS: Refused = Refused { retry_after: Some(10), ..refused(503, "Too Many Calls") };
 
-/// Maximum bytes of a call's Call-ID and caller's tag, and of the addresses of its two sides.
+/// Maximum bytes of a call's Call-ID and caller's tag together, and of the addresses of its two sides.
 const LONGEST_NAME: usize = 1024;
 const LONGEST_ENDS: usize = 4096;
 
@@ -51,7 +51,7 @@ impl DialogSettings {
 /// State of a request that begins a call with kept dialogs, or belongs to one, until its response.
 pub(crate) struct Tracked {
     key: DialogKey,
-    by: DialogParty,
+    by: DialogSide,
     role: Role,
     session: Forwarded,
     /// The sender of the best failure so far, and its Reason.
@@ -79,12 +79,12 @@ enum Role {
     /// An INVITE or UPDATE within the dialog, and whether it goes to the dialog's target.
     Refreshes(Proof),
     Ends(ForwardedBye),
-    /// Any other request of a dialog that is watched.
+    /// Any other request of a dialog whose state is kept.
     GoesOn,
 }
 
 impl Tracked {
-    /// Returns the bytes of memory besides its own size.
+    /// Returns the memory that the value takes besides its own size, in bytes.
     pub(crate) fn memory(&self) -> usize {
         size_of::<Self>()
             + size_of::<Invited>()
@@ -161,7 +161,7 @@ impl Dialogs {
         let rule = rule.map_or("", |rule| &site.routes.rule(rule).name);
         let pool = pool.and_then(|pool| self.pools.get(usize::from(pool))).map_or("", |name| name);
         let invited = Invited {
-            about: about(message, DialogParty::Caller, from, rule, pool),
+            about: about(message, DialogSide::Caller, from, rule, pool),
             unix: site.unix(),
             cseq: message.cseq().number,
             is_spiral: message
@@ -172,7 +172,7 @@ impl Dialogs {
         self.calls.invited(site.now, call, &invited).map_err(|_| TOO_MANY_CALLS)?;
         let (key, role) =
             (DialogKey { call, tag: 0 }, Role::Invites(Box::new(invited), way_to_caller(site, message)));
-        Ok(Tracked { key, by: DialogParty::Caller, role, session, refused_by: None })
+        Ok(Tracked { key, by: DialogSide::Caller, role, session, refused_by: None })
     }
 
     /// Records a forwarded request within a dialog whose token says that its state is kept. `proof`: whether it goes to
@@ -188,7 +188,7 @@ impl Dialogs {
         let method = message.method().unwrap_or(Method::Other);
         let refreshes = matches!(method, Method::Invite | Method::Update);
         let session = if refreshes { self.session_of(message)? } else { Forwarded::default() };
-        let by = DialogParty::of(held.by_initiator);
+        let by = DialogSide::of(held.by_initiator);
         let (key, callee) = dialog_key(&site.tokens, message, by);
         let heard = self.calls.heard(site.now, key, by, message.cseq().number);
         if !refreshes && method != Method::Bye {
@@ -209,7 +209,7 @@ impl Dialogs {
         site: &Site,
         message: &Message<'_>,
         key: DialogKey,
-        by: DialogParty,
+        by: DialogSide,
         proof: Proof,
         session: Forwarded,
     ) -> Tracked {
@@ -221,8 +221,8 @@ impl Dialogs {
         Tracked { key, by, role, session, refused_by: None }
     }
 
-    /// Records that this proxy refused a BYE of a dialog whose state is kept. The sender regards the call as ended (RFC
-    /// 3261 §15.1.1).
+    /// Records that this proxy refused a BYE of a dialog whose state is kept. The sender of the BYE regards the call as
+    /// ended all the same (RFC 3261 §15.1.1).
     pub(crate) fn refused_bye(
         &mut self,
         site: &Site,
@@ -236,20 +236,24 @@ impl Dialogs {
         }
     }
 
-    /// Records a forwarded request with a To tag and without a token, as from a client without Record-Route. It belongs
-    /// to a known dialog, or to none. Its tags prove nothing, since any element may answer it.
-    pub(crate) fn untold(&mut self, site: &Site, message: &Message<'_>) -> Option<Box<Tracked>> {
+    /// Records a forwarded request with a To tag and without a token, for example from a client that ignores
+    /// Record-Route. It may belong to a known dialog. Its tags prove nothing, since any element may answer it.
+    pub(crate) fn follow_without_token(
+        &mut self,
+        site: &Site,
+        message: &Message<'_>,
+    ) -> Option<Box<Tracked>> {
         message.method().filter(|method| matches!(method, Method::Invite | Method::Update | Method::Bye))?;
         let mut heard = |by| {
             let (key, _) = dialog_key(&site.tokens, message, by);
             self.calls.heard(site.now, key, by, message.cseq().number).map(|_| (key, by))
         };
-        let (key, by) = heard(DialogParty::Caller).or_else(|| heard(DialogParty::Callee))?;
+        let (key, by) = heard(DialogSide::Caller).or_else(|| heard(DialogSide::Callee))?;
         Some(Box::new(self.follow(site, message, key, by, Proof::Tags, Forwarded::default())))
     }
 
-    /// Records a response from `source` to the `tracked` request. All edits that do not depend on kept dialogs are
-    /// done.
+    /// Records a response from `source` to the `tracked` request. All edits that do not depend on kept dialogs have
+    /// already been made.
     pub(crate) fn relayed(
         &mut self,
         site: &mut Site,
@@ -274,21 +278,25 @@ impl Dialogs {
                     }
                     Role::Ends(bye) => self.calls.bye_answered(now, tracked.key, status, *bye),
                     Role::Refreshes(proof) => {
-                        let request = wire::scan(request.bytes).expect("it was read when it came in");
+                        let request = wire::scan(request.bytes).expect("the request was parsed on arrival");
                         let hashed = |uri| (uri, contact_hash(&site.tokens, uri));
-                        let [asked, told] = [&request, response].map(|message| message.contact().map(hashed));
-                        let contacts =
-                            if tracked.by == DialogParty::Caller { [asked, told] } else { [told, asked] };
+                        let [asked_contact, answered_contact] =
+                            [&request, response].map(|message| message.contact().map(hashed));
+                        let contacts = if tracked.by == DialogSide::Caller {
+                            [asked_contact, answered_contact]
+                        } else {
+                            [answered_contact, asked_contact]
+                        };
                         self.calls.refreshed(now, tracked.key, session, (tracked.by, *proof), contacts);
                     }
-                    Role::GoesOn => self.calls.goes_on(now, tracked.key),
+                    Role::GoesOn => self.calls.request_accepted(now, tracked.key),
                 }
             }
             _ => tracked.refused_by = Some((source.peer, reason(response).into())),
         }
     }
 
-    /// Records a response to a request that has had its final response: another 2xx to an INVITE, or its repetition.
+    /// Records a response to a request that already had a final response: another 2xx to an INVITE, or a repeated 2xx.
     pub(crate) fn relayed_late(&mut self, site: &Site, response: &Message<'_>, source: Flow) {
         let is_accepted = response.status().is_some_and(|status| (200..300).contains(&status));
         if is_accepted && response.cseq().method == Method::Invite && !self.calls.is_empty() {
@@ -318,7 +326,7 @@ impl Dialogs {
         self.calls.accepted(site.now, key, (tag, source.peer, ways), invited, session, ends);
     }
 
-    /// Records the final failure response to the `tracked` request, of this proxy or of a next hop.
+    /// Records the final failure response to the `tracked` request, from this proxy (`is_own`) or from a next hop.
     pub(crate) fn concluded(&mut self, now: Instant, tracked: &Tracked, status: u16, is_own: bool) {
         match &tracked.role {
             Role::Invites(invited, _) => {
@@ -332,18 +340,16 @@ impl Dialogs {
         }
     }
 
-    /// Records a 2xx to a BYE of this proxy: its sender still had the call.
+    /// Records a 2xx to a BYE of this proxy. The sender of the 2xx still had the call.
     pub(crate) fn took_our_bye(&mut self, site: &Site, response: &Message<'_>) {
-        for (of, by) in
-            [(DialogParty::Caller, DialogParty::Callee), (DialogParty::Callee, DialogParty::Caller)]
-        {
-            self.calls.took_our_bye(dialog_key(&site.tokens, response, of).0, by);
+        for (of, by) in [(DialogSide::Caller, DialogSide::Callee), (DialogSide::Callee, DialogSide::Caller)] {
+            self.calls.accepted_our_bye(dialog_key(&site.tokens, response, of).0, by);
         }
     }
 
     /// Records the CANCEL of a call's INVITE.
     pub(crate) fn cancelled(&mut self, call: u64, cancel: &Message<'_>) {
-        self.calls.cancelled(call, DialogParty::Caller, reason(cancel));
+        self.calls.cancelled(call, DialogSide::Caller, reason(cancel));
     }
 
     pub(crate) fn expire(&mut self, now: Instant) {
@@ -370,13 +376,13 @@ impl Dialogs {
     /// Returns the session interval for a session refresh request (RFC 4028 §8.1).
     fn session_of(&self, message: &Message<'_>) -> Result<Forwarded, Rejection> {
         check_room(message, SESSION_MAX)?;
-        let asked = Asked {
+        let asked_contact = SessionTimerRequest {
             supports: message.supports("timer"),
             expires: message.session_expires().map(|(seconds, _)| seconds),
             least: message.min_se().map(|(seconds, _)| seconds),
         };
         self.session
-            .request(asked)
+            .request(asked_contact)
             .map_err(|TooSmall(least)| Rejection::Answered(OwnResponse::SessionTooShort(least)))
     }
 }
@@ -403,13 +409,13 @@ impl Tracked {
     }
 }
 
-fn tags<'a>(message: &Message<'a>, by: DialogParty) -> (Option<&'a [u8]>, Option<&'a [u8]>) {
+fn tags<'a>(message: &Message<'a>, by: DialogSide) -> (Option<&'a [u8]>, Option<&'a [u8]>) {
     let (from, to) = (message.from_tag(), message.to_tag());
-    if by == DialogParty::Caller { (from, to) } else { (to, from) }
+    if by == DialogSide::Caller { (from, to) } else { (to, from) }
 }
 
 /// Returns the key of a dialog, and the callee's tag.
-fn dialog_key<'a>(tokens: &Tokens, message: &Message<'a>, by: DialogParty) -> (DialogKey, Option<&'a [u8]>) {
+fn dialog_key<'a>(tokens: &Tokens, message: &Message<'a>, by: DialogSide) -> (DialogKey, Option<&'a [u8]>) {
     let (caller, callee) = tags(message, by);
     let call = call_hash(tokens, message.call_id(), caller);
     (DialogKey { call, tag: tokens.tag_hash(callee) }, callee)
@@ -424,18 +430,25 @@ fn call_hash(tokens: &Tokens, call_id: &[u8], caller: Option<&[u8]>) -> u64 {
     hasher.finish()
 }
 
-fn about(message: &Message<'_>, by: DialogParty, from: SocketAddr, rule: &str, pool: &str) -> About {
+fn about(message: &Message<'_>, by: DialogSide, from: SocketAddr, rule: &str, pool: &str) -> CallDescription {
     let uri = |value| NameAddr::parse(value).map_or(&[][..], |address| address.uri);
     let (mut caller, mut callee) = (uri(message.from()), uri(message.to()));
-    if by == DialogParty::Callee {
+    if by == DialogSide::Callee {
         core::mem::swap(&mut caller, &mut callee);
     }
     let (tag, _) = tags(message, by);
-    // In a request within a dialog, the Request-URI is a Contact.
-    let asked = if message.to_tag().is_none() { message.uri().unwrap_or_default() } else { &[] };
-    let texts =
-        [message.call_id(), tag.unwrap_or_default(), caller, callee, asked, rule.as_bytes(), pool.as_bytes()];
-    About::new(texts, (by == DialogParty::Caller).then_some(from))
+    // In a request within a dialog, the Request-URI is the Contact of the receiver.
+    let asked_contact = if message.to_tag().is_none() { message.uri().unwrap_or_default() } else { &[] };
+    let texts = [
+        message.call_id(),
+        tag.unwrap_or_default(),
+        caller,
+        callee,
+        asked_contact,
+        rule.as_bytes(),
+        pool.as_bytes(),
+    ];
+    CallDescription::new(texts, (by == DialogSide::Caller).then_some(from))
 }
 
 /// Returns the path to the caller by its INVITE: the Record-Route values below this proxy's, and the Contact.
@@ -451,7 +464,7 @@ fn way_to_callee(site: &Site, response: &Message<'_>) -> Option<DialogPath> {
     Some(way(&site.tokens, beyond.into_iter().rev(), response.contact()?))
 }
 
-/// Returns the path of a request by these Route values behind this proxy's to this Contact.
+/// Returns the path of a request to this Contact, by these Route values, which follow this proxy's value.
 pub(super) fn way<'a>(tokens: &Tokens, routes: impl Iterator<Item = &'a [u8]>, contact: &[u8]) -> DialogPath {
     let mut routes = routes.peekable();
     let is_direct = routes.peek().is_none();
@@ -463,7 +476,8 @@ pub(super) fn way<'a>(tokens: &Tokens, routes: impl Iterator<Item = &'a [u8]>, c
     DialogPath { routes: if is_direct { 0 } else { hasher.finish() }, contact: contact_hash(tokens, contact) }
 }
 
-/// Returns the hash of user and target of a Contact. Other parameters may get lost between Contact and Request-URI.
+/// Returns the hash of user and target of a Contact. Other parameters are left out, since they may get lost between
+/// Contact and Request-URI.
 fn contact_hash(tokens: &Tokens, uri: &[u8]) -> u64 {
     let mut hasher = tokens.kept_hasher();
     let user = wire::SipUri::parse(uri).ok().and_then(|uri| uri.user).unwrap_or_default();
@@ -481,8 +495,9 @@ fn reason<'a>(message: &Message<'a>) -> &'a [u8] {
     message.header("Reason").unwrap_or_default()
 }
 
-/// Returns the routes to both sides behind this proxy: [12.1.1-1] to the caller the Record-Route values below this
-/// proxy's in their order, [12.1.2-1] to the callee the values above it in reverse. `None`: they take too much memory.
+/// Returns the routes from this proxy to both sides. To the caller, [12.1.1-1], they are the Record-Route values below
+/// this proxy's value, in their order. To the callee, [12.1.2-1], they are the values above this proxy's value, in
+/// reverse order. `None` if they take too much memory.
 fn ends(
     site: &Site,
     request: &Message<'_>,
@@ -513,9 +528,9 @@ fn ends(
     (length <= LONGEST_ENDS).then_some(ends)
 }
 
-/// Writes a BYE of this proxy to a side of a dialog with this Via, as the other side would send it: [12.2.1.1-1] with
-/// its tags, and [12.2.1.1-2] its next CSeq number.
-pub(crate) fn bye(hang_up: &HangUp, to: DialogParty, via: &[u8], out: &mut Vec<u8>) {
+/// Writes a BYE of this proxy with this Via to one side of a dialog. The BYE is as the other side would send it:
+/// [12.2.1.1-1] it has the tags of the other side, [12.2.1.1-2] and the next CSeq number of that side.
+pub(crate) fn bye(hang_up: &HangUp, to: DialogSide, via: &[u8], out: &mut Vec<u8>) {
     let (of, other) = (DialogEnds::index(to), 1 - DialogEnds::index(to));
     let ends = &hang_up.ends;
     let mut request = RequestBuilder::new(out, "BYE", &ends.contacts[of]).header("Via", via);

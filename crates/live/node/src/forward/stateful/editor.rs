@@ -22,7 +22,7 @@ use crate::site::reply::{self, own_tag};
 use crate::token::KeyIndex;
 use crate::token::branch::{BranchKind, peek_ingress};
 use crate::token::owner::TokenOwner;
-use ::dialog::{DialogParty, HangUp};
+use ::dialog::{DialogSide, HangUp};
 use ::proxy::{Answered, Medium, NewBranch};
 use balance::{CallKey, RequestFacts};
 use base::Flow;
@@ -35,7 +35,7 @@ impl Editor<'_> {
     fn refresh(&mut self, refresh: &mut Refresh, response: &Message<'_>, led: Option<Target<'_>>) {
         let accepted = response.status().is_some_and(|status| (200..300).contains(&status));
         if let Some(target) = led {
-            // The token leads to this target. A caller keeps the route set of any of the responses.
+            // The token leads to this target. A caller may use the route set of any of the responses.
             let tokens = &self.site.tokens;
             let before = refresh.receiver.replace(tokens.target_hash(&target, KeyIndex::CURRENT));
             refresh.has_varied |= before.is_some_and(|before| !tokens.is_target(&target, before));
@@ -56,7 +56,7 @@ impl Editor<'_> {
         }
     }
 
-    /// Has a host name looked up, since the ACK to the current response goes to it.
+    /// Starts the look-up of a host name, since the ACK to the current response goes to it.
     fn look_up_later(&mut self, target: &Target<'_>) {
         if let Target::Name(name) = *target {
             self.notes.look_up = Some(hop_name(name));
@@ -77,7 +77,7 @@ impl Editor<'_> {
     pub(super) fn bye(
         &mut self,
         hang_up: &HangUp,
-        to: DialogParty,
+        to: DialogSide,
         hop: Flow,
         serial: u64,
     ) -> (Packet, TransactionKey) {
@@ -92,7 +92,7 @@ impl Editor<'_> {
 }
 
 impl<'a> Editor<'a> {
-    /// Returns the current request as already read, if it is this one.
+    /// Returns `request` as already read, if it is the current request.
     fn in_hand(&self, request: &Received) -> Option<&'a Message<'a>> {
         self.in_hand.filter(|message| *message.bytes() == *request.bytes)
     }
@@ -165,8 +165,8 @@ impl Medium<Wire> for Editor<'_> {
         (Packet::new(bytes, way), key)
     }
 
-    /// §16.7 steps 3, 8 and 9, §18.2.2: sends a response to the source of the request, since the responder may have
-    /// changed the Via below this proxy's.
+    /// §16.7 steps 3, 8 and 9, §18.2.2: sends a response to the source of the request. The Via below this proxy's Via
+    /// is not used, since the responder may have changed it.
     fn relay(&mut self, answered: Answered<'_, Received>, response: &Message<'_>) -> Option<Packet> {
         response.second_via()?;
         let (request, flow) = match answered {
@@ -215,11 +215,11 @@ impl Medium<Wire> for Editor<'_> {
         request.breadth
     }
 
-    /// §16.7 step 7. A result too long for a datagram is dropped, so the caller gets these challenges at its next
-    /// attempt.
+    /// §16.7 step 7. If the result is too long for a datagram, the new challenges are left out. The caller gets them at
+    /// its next attempt.
     fn add_challenges(&mut self, best: &mut Packet, response: &Message<'_>) {
         let whole = best.bytes.whole();
-        let message = wire::scan(&whole).expect("it was made here");
+        let message = wire::scan(&whole).expect("this process wrote the message");
         self.site.edits.clear();
         for name in ["WWW-Authenticate", "Proxy-Authenticate"] {
             for challenge in response.headers(name) {
@@ -231,7 +231,7 @@ impl Medium<Wire> for Editor<'_> {
         if bytes.len() <= LARGEST {
             let repeats = match best.repeats {
                 UNLIMITED_REPEATS => UNLIMITED_REPEATS,
-                // No more bytes than before, except for one repetition.
+                // All repetitions together take no more bytes than before, but one repetition is always allowed.
                 repeats => {
                     ((usize::from(repeats) + 1) * whole.len() / bytes.len()).saturating_sub(1).max(1) as u8
                 }
@@ -253,7 +253,8 @@ impl Medium<Wire> for Editor<'_> {
             &read
         };
         // RFC 5626 §11.5: endpoints must not see that a flow has failed. Only a sender that names a client as its
-        // target gets a 430. An unreachable user is unavailable (§21.4.18), which is no error of this proxy (500).
+        // target gets a 430. For an unreachable user the answer is 480 (§21.4.18) and not 500, since it is no error of
+        // this proxy.
         let status = match (&request.targets.source, status) {
             (Source::Contacts(_), 430) => 480,
             (Source::Contacts(_), 500) if request.targets.is_away() => 480,
@@ -295,7 +296,7 @@ impl Medium<Wire> for Editor<'_> {
 
     fn cancel(&mut self, invite: &Packet) -> (Packet, TransactionKey) {
         let invite_bytes = invite.bytes.whole();
-        let message = wire::scan(&invite_bytes).expect("it was made here");
+        let message = wire::scan(&invite_bytes).expect("this process wrote the message");
         let mut bytes = Vec::with_capacity(512);
         transaction::cancel_for(&message, &mut bytes);
         let branch = message.top_via().branch.unwrap_or_default();

@@ -30,7 +30,7 @@ impl Form for Wire {
 pub(crate) struct Assigner<'a> {
     pub(crate) now: Instant,
     pub(crate) balancer: &'a mut Balancer,
-    /// Queues, which know the members with room for a call that another member leaves unanswered.
+    /// Queues. If a member leaves a call unanswered, they know the other members with room for it.
     pub(crate) queues: Option<&'a mut Queues>,
     /// Flows to the members, by slot.
     pub(crate) members: &'a [Flow],
@@ -47,7 +47,7 @@ pub(crate) struct Editor<'a> {
     pub(crate) in_hand: Option<&'a Message<'a>>,
 }
 
-/// Work that is left after editing a message.
+/// Work that has to be done after a message was edited.
 pub(crate) struct Notes {
     /// Ingress flow of the current message.
     pub(crate) source: Flow,
@@ -71,11 +71,11 @@ impl<E> Sink<Packet> for Out<'_, E> {
         self.0.send(packet.flow, |buffer| {
             let start = buffer.len();
             packet.bytes.write(buffer);
-            debug_assert!(buffer.len() - start <= LARGEST, "what does not fit was refused");
+            debug_assert!(buffer.len() - start <= LARGEST, "longer messages were refused");
         });
     }
 }
 
-/// Maximum retransmissions to an address that is no next hop and has sent no message. It suffices for a loss or two,
-/// and limits the traffic to a host that was named without its consent.
-pub(super) const UNHEARD_REPEATS: u8 = 2;
+/// Maximum retransmissions to an address that is no next hop and has sent no message. This is enough if one or two
+/// datagrams are lost. It limits the traffic to a host that a sender named without its consent.
+pub(super) const UNVERIFIED_REPEATS: u8 = 2;

@@ -41,19 +41,19 @@ impl ProxyLimits {
     }
 }
 
-/// Divisor: this part of a limit is added for requests within dialogs, so that calls can end.
+/// Divisor: a fourth of each limit is added to it for requests within dialogs, so that calls can end.
 const RESERVE: usize = 4;
 
 pub(super) fn with_reserve(limit: usize) -> usize {
     limit.saturating_add(limit / RESERVE)
 }
 
-/// Divisor: a request may take this part of the remaining memory. Long requests are refused while there is room for
-/// many short ones, so a flood of long requests does not block calls of usual length.
+/// Divisor: a request may take at most 1/256 of the remaining memory. Long requests are then refused while there is
+/// still room for many short ones. So a flood of long requests does not block calls of usual length.
 pub(super) const LONGEST_PART: usize = 256;
 
 /// Minimum memory of a shard, so that an empty shard accepts a request of any length.
 const SHARD_MEMORY_MIN: usize = LONGEST_PART << 16;
 
-/// Calls whose use of the reserve is counted. Evicting them takes as many other calls.
+/// Number of calls whose use of the reserve is counted. A call is evicted only by as many other calls.
 pub(super) const RESERVED_CALLS: usize = 65_536;

@@ -36,7 +36,7 @@ pub(crate) struct Received {
     pub(crate) breadth: u8,
     /// Remote targets that the response may change.
     pub(crate) refresh: Refresh,
-    /// The balancer's record of a request within a dialog, without the Call-ID, which is in the message.
+    /// The balancer's record of a request within a dialog. It has no Call-ID, since the Call-ID is in the message.
     pub(crate) within: Option<Box<RequestFacts<'static>>>,
     /// The call of the request, if dialogs are kept.
     pub(crate) tracked: Option<Box<Tracked>>,
@@ -49,7 +49,7 @@ pub(crate) struct Received {
     /// Ticket of the gate, from forwarding until the final response.
     pub(super) ticket: Cell<Option<Ticket>>,
     /// Bytes of provisional responses sent back.
-    pub(crate) told: Cell<u32>,
+    pub(crate) provisional_bytes: Cell<u32>,
 }
 
 impl KeptRequest for Received {
@@ -86,7 +86,7 @@ impl Received {
             is_registered: false,
             proof: AuthenticationMark::Nothing,
             ticket: Cell::default(),
-            told: Cell::default(),
+            provisional_bytes: Cell::default(),
         }
     }
 
@@ -102,8 +102,8 @@ impl Received {
         if is_pools { TokenOwner::Pool } else { TokenOwner::Proxy }
     }
 
-    /// Returns whether the request begins a transaction that one proxy of a chain keeps. A call to a user is always
-    /// kept by this proxy.
+    /// Returns whether the request begins a transaction that one proxy of a chain keeps. The transaction of a call to a
+    /// user is always kept by this proxy.
     pub(super) fn begins(&self) -> bool {
         let method = self.targets.pool().map(|pool| pool.request.method);
         method.is_some_and(|method| !matches!(method, Method::Ack | Method::Cancel))
@@ -137,18 +137,19 @@ impl Received {
 
     /// Records a response to `to`. Returns how often timers may repeat it.
     pub(super) fn tell(&self, site: &Site, to: Flow, status: u16, length: usize) -> u8 {
-        let told = self.told.get();
+        let before = self.provisional_bytes.get();
         if status < 200 {
-            self.told.set(told.saturating_add(length as u32));
+            self.provisional_bytes.set(before.saturating_add(length as u32));
         }
         if status < 300 {
             // No timer repeats a response below 300.
             return UNLIMITED_REPEATS;
         }
-        allowance(site, self.flow, to, self.is_genuine, self.bytes.len()).repeats(told as usize, length)
+        allowance(site, self.flow, to, self.is_genuine, self.bytes.len()).repeats(before as usize, length)
     }
 
-    /// Returns the flows of the sender and of the responder at `source`, if they are clients that are reached by them.
+    /// Returns the flow of the sender and the flow of the responder at `source`, each if it is a client that is reached
+    /// by this flow.
     pub(super) fn clients(&self, site: &Site, source: Flow) -> [Option<Flow>; 2] {
         let of = |flow, is_registered| ClientFlow::of(flow, &site.topology, is_registered).map(|_| flow);
         let contacts =
@@ -159,7 +160,7 @@ impl Received {
     }
 
     pub(super) fn message(&self) -> Message<'_> {
-        wire::scan(&self.bytes).expect("it was read when it came in")
+        wire::scan(&self.bytes).expect("the request was parsed on arrival")
     }
 
     /// Returns whether the request begins a dialog with a member of a pool, with a Record-Route of this proxy.

@@ -13,11 +13,11 @@ pub struct ProxyReport {
     pub unanswered: usize,
     /// Bytes of memory of transactions and their messages.
     pub memory: usize,
-    /// Limits of both.
+    /// Limits of the number of transactions and of their memory.
     pub limits: ProxyLimits,
     /// Counts of the proxy's core.
     pub counters: ::proxy::ProxyCounters,
-    /// Decisions about calls whose state is shared out with neighbours, if it is.
+    /// Decisions about the calls whose state is shared out with neighbours. `None` if no state is shared out.
     pub sharing: Option<SharingReport>,
     /// Calls with kept dialogs, if a pool keeps dialogs.
     pub calls: Option<CallCounts>,

@@ -8,27 +8,28 @@ use base::Instant;
 use core::time::Duration;
 use wire::{Message, Method};
 
-/// The proxy counts as full if it has no room for a request of this length. Most are shorter: without a known path MTU,
-/// RFC 3261 §18.1.1 requires another transport for longer ones.
+/// The proxy counts as full if it has no room for a request of this length. Most requests are shorter: without a known
+/// path MTU, RFC 3261 §18.1.1 requires another transport for longer requests.
 const USUAL_LENGTH: usize = 1_300;
 
-/// Refusal when the proxy is full (RFC 3261 §21.5.4). Its Retry-After is a third of the time that ended transactions
-/// are kept, so many have gone by then.
+/// Refusal when the proxy is full (RFC 3261 §21.5.4). Its Retry-After is about a third of the time for which ended
+/// transactions are kept, so many of them are gone by then.
 const FULL: Refused = Refused { retry_after: Some(10), ..refused(503, "Too Many Transactions") };
 
-/// Without Retry-After, which would keep the previous hop from sending short requests as well (RFC 3261 §21.5.4).
+/// Refusal of a request that is too long for the remaining memory. It has no Retry-After, which would keep the previous
+/// hop from sending short requests as well (RFC 3261 §21.5.4).
 const TOO_LONG: Refused = refused(503, "Too Long For The Memory Left");
 
 /// Requests that one call may begin from the reserve within [`RESERVED_FOR`], so that it cannot exhaust the reserve.
-/// They suffice for the BYE, a change of the media before it, and a repetition of each elsewhere.
+/// They are enough for the BYE, a change of the media before it, and one repetition of each to another target.
 const RESERVED: u8 = 4;
 
 /// Duration of a transaction that is answered at once.
 const RESERVED_FOR: Duration = Duration::from_secs(32);
 
 impl Stateful {
-    /// Refuses new calls early if there is no room. Requests of a dialog with a valid token have a reserve, so that
-    /// calls can end.
+    /// Refuses new calls early if there is no room. For requests of a dialog with a valid token there is a reserve, so
+    /// that calls can end.
     pub(crate) fn check_limit(
         &mut self,
         site: &Site,
@@ -44,7 +45,7 @@ impl Stateful {
             return Ok(());
         }
         match self.longest(within) {
-            longest if length <= longest && self.takes_of_reserve(site, message.call_id()) => Ok(()),
+            longest if length <= longest && self.may_use_reserve(site, message.call_id()) => Ok(()),
             longest if longest >= USUAL_LENGTH && length > longest => Err(TOO_LONG),
             _ => Err(FULL),
         }
@@ -70,11 +71,11 @@ impl Stateful {
     }
 
     /// Returns whether this call may begin another request from the reserve.
-    fn takes_of_reserve(&mut self, site: &Site, call_id: &[u8]) -> bool {
+    fn may_use_reserve(&mut self, site: &Site, call_id: &[u8]) -> bool {
         let (call, now) = (site.tokens.call_key(call_id), site.now);
         let is_young = |&&(since, _): &&(Instant, u8)| now.saturating_since(since) < RESERVED_FOR;
-        let (since, begun) = self.reserved.get(&call).filter(is_young).copied().unwrap_or((now, 0));
-        self.reserved.insert(call, (since, begun.saturating_add(1)));
-        begun < RESERVED
+        let (since, taken) = self.reserved.get(&call).filter(is_young).copied().unwrap_or((now, 0));
+        self.reserved.insert(call, (since, taken.saturating_add(1)));
+        taken < RESERVED
     }
 }

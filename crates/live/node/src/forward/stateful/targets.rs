@@ -11,8 +11,8 @@ use route::{FailoverCause, Fork, Pools, Service};
 use std::sync::Arc;
 
 pub(crate) struct Targets {
-    /// Candidates in the order in which they got the request, then those that get it next. The first to answer of
-    /// several that have the request becomes the last. Empty for a [`UriTarget`], which is the only target.
+    /// Candidates that got the request, in this order, then the candidates that get it next. If several have the
+    /// request, the first that answers moves to the end. Empty for a [`UriTarget`], which is the only target.
     pub(super) candidates: Vec<Candidate>,
     pub(super) source: Source,
 }
@@ -30,37 +30,38 @@ pub(super) struct Candidate {
 /// State of a candidate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It belongs to the present group, and its branch has not begun.
+    /// The candidate belongs to the present group, and its branch has not started.
     Planned,
     Sent,
-    /// It was silent, so another candidate got the request as well; none has answered.
+    /// The candidate was silent, so another one got the request as well. None of them has answered.
     Silent,
-    /// It has answered or failed, or is left out ([`ProxyEvent::Cancelled`]).
+    /// The candidate has answered or failed, or was left out ([`ProxyEvent::Cancelled`]).
     Settled(ProxyEvent),
 }
 
 pub(crate) enum Source {
-    /// The target of the Route or Request-URI alone.
+    /// Only the target of the Route or Request-URI.
     Uri(UriTarget),
     /// Members of pools, chosen by the policies.
     Pool(Box<PoolTargets>),
     /// The contacts of a user, in the order of preference. All contacts of the highest preference are tried at once,
-    /// then those of the next (§16.6).
+    /// then all contacts of the next preference (§16.6).
     Contacts(Vec<Contact>),
 }
 
 /// The target that a Route or Request-URI names.
 pub(crate) struct UriTarget {
     pub(crate) hop: Flow,
-    /// Whether its address is verified.
+    /// Whether the target is known to expect SIP. If not, the request is repeated fewer times.
     pub(crate) is_wanted: bool,
-    /// A flow by a new connection, for use if `hop` is the connection of a client and it is gone.
+    /// A flow by a new connection. It is used if `hop` is the connection of a client and is closed.
     pub(crate) anew: Option<Box<Flow>>,
 }
 
 /// How members of pools are chosen for a request.
 pub(crate) struct PoolTargets {
-    /// The request in the balancer's terms, with the present pool and without the Call-ID, which is in the message.
+    /// The request as the balancer needs it, with the present pool. Its Call-ID is left out, since it is in the
+    /// message.
     pub(crate) request: RequestFacts<'static>,
     pub(crate) service: Service,
     pub(crate) record_route: RecordRoute,
@@ -75,13 +76,13 @@ pub(crate) struct PoolTargets {
 /// The reason to choose another member.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reason {
-    /// The previous member has failed, and its branch goes on.
+    /// The previous member has failed; its branch continues with another one.
     Failed(FailoverCause),
     /// The previous members are silent.
     Silent,
     /// The present group has room for another member.
     Group,
-    /// The next group begins, whatever the members have answered.
+    /// The next group starts, independent of the responses so far.
     NextGroup,
 }
 
@@ -106,8 +107,8 @@ impl PoolTargets {
         if self.is_fixed { Fork::None } else { self.service.fork().0 }
     }
 
-    /// Returns the maximum number of members for the request: with forking, its maximum number of branches; without it
-    /// few, since no caller waits for more.
+    /// Returns the maximum number of members for the request. With forking it is the maximum number of branches.
+    /// Without forking it is small, since no caller waits for more members.
     pub(super) fn most(&self) -> usize {
         match self.fork() {
             _ if self.is_fixed => 1,
@@ -123,11 +124,12 @@ impl PoolTargets {
         order.skip_while(|pool| *pool != self.request.pool).skip(1).collect()
     }
 
-    /// Returns the pools of the next member: the present one, and those after it that the rule of the request allows.
+    /// Returns the pools from which the next member may come: the present pool, and the later pools that the rule of
+    /// the request allows.
     pub(super) fn pools(&self, rule: Option<&RequestRule>, reason: Reason) -> Vec<PoolId> {
         let has_present = reason != Reason::NextGroup || self.fork() == Fork::Sequential;
         let goes_on = |Pools { failover, .. }: &Pools| match reason.failure() {
-            Some(outcome) => failover.goes_on(outcome, self.pools),
+            Some(outcome) => failover.tries_next(outcome, self.pools),
             None => reason == Reason::NextGroup && self.pools < failover.attempts,
         };
         let goes_on = rule.and_then(RequestRule::pools).is_some_and(goes_on);
@@ -136,7 +138,7 @@ impl PoolTargets {
     }
 }
 
-/// A rule in the table that was valid when the request came.
+/// A rule, with the routing table that was valid when the request came.
 pub(crate) struct RequestRule {
     pub(super) routes: Arc<Routes>,
     pub(super) index: usize,
@@ -183,17 +185,17 @@ impl Targets {
         candidates.filter(|(_, candidate)| candidate.fate == Fate::Planned).map(|(at, _)| at)
     }
 
-    /// Returns how many contacts belong to the groups that have begun.
-    pub(super) fn begun(&self) -> usize {
+    /// Returns how many contacts belong to the groups that have started.
+    pub(super) fn started(&self) -> usize {
         self.candidates.iter().map(|candidate| usize::from(candidate.target) + 1).max().unwrap_or(0)
     }
 
-    /// Returns the candidate that got the request last, or of several that have it, the first to answer.
+    /// Returns the candidate that got the request last. If several have the request, it is the first that answered.
     pub(super) fn current(&self) -> Option<&Candidate> {
         self.candidates.iter().rfind(|candidate| candidate.fate != Fate::Planned)
     }
 
-    /// Returns the contact of the current message.
+    /// Returns the contact of the current candidate.
     pub(super) fn contact(&self) -> Option<&Contact> {
         let Source::Contacts(contacts) = &self.source else { return None };
         contacts.get(usize::from(self.current()?.target))
@@ -208,8 +210,8 @@ impl Targets {
         self.candidates.iter().any(|candidate| candidate.fate == Fate::Settled(ProxyEvent::Unreachable))
     }
 
-    /// Returns whether the balancer counts the request with this member. It does with each member, until several have
-    /// the request at once.
+    /// Returns whether outcomes of the request at this member are reported to the balancer. They are not if the request
+    /// moved to another member without forking, except for the current candidate.
     pub(super) fn counts_with(&self, slot: Option<Slot>) -> bool {
         let has_moved = || self.candidates.iter().any(|candidate| candidate.attempt.branch > 0);
         let may_move = self.pool().is_some_and(|pool| pool.fork() == Fork::None);

@@ -3,7 +3,7 @@
 use super::budgets::Budgets;
 use super::dialogs::{DialogSettings, Dialogs};
 use super::editor::quoted_key;
-use super::form::{Assigner, Editor, Notes, Out, UNHEARD_REPEATS, Wire};
+use super::form::{Assigner, Editor, Notes, Out, UNVERIFIED_REPEATS, Wire};
 use super::limits::{ProxyLimits, ProxySettings, RESERVED_CALLS, with_reserve};
 use super::received::Received;
 use super::report::ProxyReport;
@@ -25,7 +25,7 @@ use crate::site::reply::{longest, note_response, reject};
 use crate::site::routes::Routes;
 use crate::step::Step;
 use crate::token::branch::peek_ingress;
-use ::dialog::{CallEvent, CallRecord, Cause, DialogEnds, DialogParty, HangUp};
+use ::dialog::{CallEvent, CallRecord, Cause, DialogEnds, DialogSide, HangUp};
 use ::proxy::{Arrived, Proxy, ProxyEvent, ProxyStep};
 use balance::{CallKey, Members, Response, Slot, Tags};
 use base::{Flow, Instant, Ledger, Outbox, Recent};
@@ -35,8 +35,8 @@ use wire::{Message, Method};
 
 /// Forwards to members of pools with a transaction for each request (RFC 3261 §16).
 ///
-/// A request within a dialog of such a request goes only to the member, without a transaction, or to the remote target
-/// that the Record-Route's token proves: [`Dialogs`](route::Dialogs).
+/// A request within a dialog goes only to the dialog's member, without a transaction. In a proxy's dialog it goes to
+/// the remote target that the token in the Record-Route proves: [`Dialogs`](route::Dialogs).
 pub(crate) struct Stateful {
     pub(super) proxy: Proxy<Wire>,
     pub(super) keys: Keys,
@@ -47,9 +47,9 @@ pub(crate) struct Stateful {
     budgets: Budgets,
     pub(super) notes: Notes,
     pub(super) limits: ProxyLimits,
-    /// Number of requests that each call has begun from the reserve, and since when.
+    /// Number of requests that each call has started from the reserve, with the time of the first.
     pub(super) reserved: Recent<CallKey, (Instant, u8)>,
-    /// Whether there may be dialogs: a pool keeps transactions or has next hops, now or earlier, or there is a
+    /// Whether there may be dialogs: a pool keeps or kept transactions, a pool has or had next hops, or there is a
     /// registrar.
     has_pool: bool,
     /// Next hops whose calls the balancer remembers.
@@ -59,7 +59,8 @@ pub(crate) struct Stateful {
 }
 
 impl Stateful {
-    /// Creates the proxy without members. `keys` and `serial` are random, of this process and shard alone.
+    /// Creates the proxy without members. `keys` and `serial` are random values that only this shard of this process
+    /// has.
     pub(crate) fn new(settings: ProxySettings, keys: Keys, serial: u64) -> Self {
         let mut proxy = Proxy::new(settings.timers, serial);
         proxy.limit_branches(settings.limits.branches);
@@ -137,7 +138,7 @@ impl Stateful {
                     step.out.event(ShardEvent::Record(record));
                 }
                 CallEvent::HangUp(hang_up) => {
-                    for to in [DialogParty::Caller, DialogParty::Callee] {
+                    for to in [DialogSide::Caller, DialogSide::Callee] {
                         self.hang_up(step, &hang_up, to);
                     }
                 }
@@ -147,7 +148,7 @@ impl Stateful {
 
     /// Sends a BYE of this proxy to a side of a dialog, to the target of the dialog's requests. Sends none if the
     /// target is unknown.
-    fn hang_up(&mut self, step: &mut Step<'_>, hang_up: &HangUp, to: DialogParty) {
+    fn hang_up(&mut self, step: &mut Step<'_>, hang_up: &HangUp, to: DialogSide) {
         let (site, of) = (&mut *step.site, DialogEnds::index(to));
         let route = wire::NameAddr::parse(&hang_up.ends.routes[of]).map(|route| route.uri);
         let uri = route.unwrap_or(&hang_up.ends.contacts[of]);
@@ -158,30 +159,31 @@ impl Stateful {
         };
         let Ok(hop) = hop else { return };
         self.drive(step, |proxy, step| {
-            proxy.originate((hop.transport.into(), UNHEARD_REPEATS), step, |editor, serial| {
+            proxy.originate((hop.transport.into(), UNVERIFIED_REPEATS), step, |editor, serial| {
                 editor.bye(hang_up, to, hop, serial)
             });
         });
     }
 
     /// Handles an ICMP error about a datagram to this address that began with `quoted` (RFC 3261 §16.9), or a lost
-    /// connection. Only the receiver can know the branch in `quoted`, so no other host can report it as unreachable.
+    /// connection. Only the receiver of the datagram can know the branch in `quoted`, so no other host can forge such
+    /// an error.
     pub(crate) fn unreachable(&mut self, step: &mut Step<'_>, to: Flow, quoted: &[u8]) {
-        let what = |packet: &Packet| {
+        let event_of = |packet: &Packet| {
             let is_clients = packet.flow.connection.is_some();
             let event = if is_clients { ProxyEvent::FlowFailed } else { ProxyEvent::Unreachable };
             packet.flow.meets(to).then_some(event)
         };
         if quoted.is_empty() && to.transport.is_reliable() {
-            self.drive(step, |proxy, step| proxy.connection_lost(what, step));
+            self.drive(step, |proxy, step| proxy.connection_lost(event_of, step));
         } else if let Some(key) = quoted_key(&self.keys, quoted) {
-            self.drive(step, |proxy, step| proxy.unreachable(key, what, step));
+            self.drive(step, |proxy, step| proxy.unreachable(key, event_of, step));
         }
         self.tell(step.out);
     }
 
-    /// Sends a request over UDP whose connection was lost and that used TCP for its length (RFC 3261 §18.1.1). `quoted`
-    /// is the beginning of the request. Returns whether it was sent.
+    /// Sends a request over UDP that used TCP because of its length (RFC 3261 §18.1.1) and whose connection was lost.
+    /// `quoted` is the beginning of the request. Returns whether it was sent.
     pub(crate) fn send_over_udp(&mut self, step: &mut Step<'_>, lost: Flow, quoted: &[u8]) -> bool {
         let Step { site, out, .. } = step;
         let Some(key) = quoted_key(&self.keys, quoted) else { return false };
@@ -209,7 +211,7 @@ impl Stateful {
         key.is_some_and(|key| !self.proxy.expects(key))
     }
 
-    /// Returns the calls of the transactions, some more than once.
+    /// Returns the calls of the transactions. A call with several transactions occurs several times.
     pub(crate) fn calls(&self, site: &Site) -> impl Iterator<Item = CallKey> {
         let mut text = Vec::new();
         let answered = self.proxy.messages().filter_map(move |packet| {
@@ -232,14 +234,14 @@ impl Stateful {
         self.members.get(slot.index()).copied()
     }
 
-    /// Sets how pools are forwarded to. `has_pool`: one of them has transactions or next hops. Requests within dialogs
-    /// may name `hops`; the calls of `counted` are remembered.
+    /// Sets how requests are forwarded to the pools. `has_pool`: a pool has transactions or next hops. Requests within
+    /// dialogs may name `hops`. The balancer remembers the calls of `counted`.
     pub(crate) fn set_pools(&mut self, has_pool: bool, hops: Members, counted: Members) {
         self.has_pool |= has_pool;
         (self.hops, self.counted) = (hops, counted);
     }
 
-    /// Has requests for users of the registrar forwarded with transactions from now on, if `is_there`.
+    /// Records whether there is a registrar (`is_there`), to whose users requests are forwarded with transactions.
     pub(crate) fn serve_users(&mut self, is_there: bool) {
         self.has_pool |= is_there;
     }
@@ -272,8 +274,8 @@ impl Stateful {
         self.has_pool
     }
 
-    /// Takes a message that belongs to a transaction: a response, a retransmission, the ACK to a failure, or a CANCEL.
-    /// Only receivers of a branch know it. Returns whether the message was taken.
+    /// Handles a message that belongs to a transaction: a response, a retransmission, the ACK to a failure, or a
+    /// CANCEL. Only elements that received a branch know it. Returns whether the message belongs to a transaction.
     pub(crate) fn takes(
         &mut self,
         step: &mut Step<'_>,
@@ -300,7 +302,7 @@ impl Stateful {
         if !self.proxy.knows(&cancelled) {
             return false;
         }
-        // A refused CANCEL cancels nothing.
+        // If the CANCEL is refused, it has no effect.
         if let Err(refused) = check_form(message) {
             step.reject(flow, message, None, refused.into());
             return true;
@@ -313,7 +315,7 @@ impl Stateful {
         if let (Some(tracked), Some(dialogs)) = (tracked, &mut self.dialogs) {
             dialogs.cancelled(tracked.call(), message);
         }
-        // The CANCEL itself is not forwarded and has no ticket. The proxy's core creates another one from the forwarded
+        // The CANCEL itself is not forwarded and has no ticket. The proxy's core makes a new CANCEL from the forwarded
         // INVITE.
         let target = UriTarget { hop: flow, is_wanted: false, anew: None };
         let call = step.site.tokens.call_key(message.call_id());
@@ -351,7 +353,7 @@ impl Stateful {
         self.drive_with(step, Some(message), |proxy, step| proxy.take(&arrived, received, step));
     }
 
-    /// Answers a request that got a 100 while it waited, and has no transaction yet.
+    /// Answers a request that got a 100 while it waited. The request has no transaction yet.
     pub(crate) fn answer_waiter(
         &mut self,
         step: &mut Step<'_>,
@@ -369,14 +371,14 @@ impl Stateful {
             let length = message.bytes().len();
             let allowance = allowance(step.site, flow, transmit.flow, false, length);
             // Maximum bytes of the 100.
-            let told = allowance.most_of_trying(longest(length));
-            let repeats = allowance.repeats(told, bytes.len());
+            let provisional = allowance.most_of_trying(longest(length));
+            let repeats = allowance.repeats(provisional, bytes.len());
             let packet = Packet { repeats, ..Packet::new(bytes.to_vec(), transmit.flow) };
             self.drive(step, |proxy, step| proxy.answer_with(&arrived, own.status(), packet, step));
         }
     }
 
-    /// Returns how many requests hold a ticket.
+    /// Returns the number of requests with a ticket.
     pub(crate) fn tickets(&self) -> usize {
         self.proxy.requests().filter(|request| request.holds_ticket()).count()
     }
@@ -437,17 +439,18 @@ impl Stateful {
             }
             balancer.answered(site.now, slot);
             balancer.count_response(slot, status);
-            // Elements behind the next hop have seen the branch, too, and their 503 counts only for themselves.
+            // Elements behind the next hop have seen the branch as well. A 503 from one of them says nothing about the
+            // next hop.
             let is_its_own = self.notes.source.remote() == sent.flow.remote();
             if let Some(rest) = Pause::asked_by(message).filter(|_| is_its_own) {
                 balancer.pause(site.now, slot, site.now + rest.length, rest.asked);
             }
         }
-        if !site.is_unrecorded_told
+        if !site.has_reported_unrecorded
             && is_unrecorded(message)
             && request.is_some_and(Received::begins_recorded)
         {
-            site.is_unrecorded_told = true;
+            site.has_reported_unrecorded = true;
             out.event(ShardEvent::NoRecordRoute(sent.flow.peer));
         }
         let request = request.filter(|request| request.targets.counts_with(slot));
@@ -471,8 +474,8 @@ impl Stateful {
     }
 }
 
-/// Tells the balancer that a call ended without an accepted BYE. Its member loses the load of the call, and gets it back
-/// if the call continues after all.
+/// Reports to the balancer that a call ended without an accepted BYE. The load of the call is removed from its member,
+/// and added again if the call turns out to continue.
 fn tell_load(step: &mut Step<'_>, record: &CallRecord) {
     let (Some(cause), Some(accepted)) = (record.cause, &record.accepted) else { return };
     if cause == Cause::Bye && (200..300).contains(&record.bye_status) || step.balancer.is_idle() {

@@ -35,8 +35,8 @@ pub(crate) struct DialogHop {
 }
 
 impl Stateful {
-    /// Decides about a request with a valid token of a proxy (RFC 3261 §16.4 and §16.5). `None`: it has none, and is
-    /// handled like any other request. It may then name only this proxy or a next hop.
+    /// Decides about a request with a valid token of a proxy (RFC 3261 §16.4 and §16.5). `None` if the request has no
+    /// valid token. It is then handled like any other request, and may name only this proxy or a next hop.
     pub(crate) fn plan_within(
         &self,
         step: &mut Step<'_>,
@@ -69,7 +69,7 @@ impl Stateful {
         }
         let ticket = step.site.admission.admit_proven(&held);
         if held.token.kept == Kept::Nothing {
-            // No record will keep the sender's target until the response comes.
+            // No record keeps the sender's target until the response comes, so it is noted now.
             if let Some(sender) = refresh.sender {
                 step.site.targets.note(sender);
             }
@@ -98,7 +98,7 @@ impl Stateful {
         Ok(())
     }
 
-    /// Reports a request of a dialog to the balancer, if it remembers the call, or the calls of its next hop.
+    /// Reports a request of a dialog to the balancer, if the balancer remembers this call or the calls of its next hop.
     fn note_within(
         &self,
         Step { site, balancer, .. }: &mut Step<'_>,
@@ -116,7 +116,7 @@ impl Stateful {
         let request = RequestFacts {
             key: arrival.call,
             call_id: &[],
-            // No member is to be chosen.
+            // Any pool: no member has to be chosen.
             pool: PoolId::default(),
             method: arrival.method,
             cseq: message.cseq().number,
@@ -124,12 +124,12 @@ impl Stateful {
             direction,
             pinned: Some(slot),
             by_token: true,
-            begun_by_peer: !held.by_initiator,
+            started_by_peer: !held.by_initiator,
             branch: site.tokens.mark(&transaction, direction, passage.routing),
             tags: site.tokens.tags(message),
             has_priority: false,
         };
-        // A remembered call ends at its next hop, even if a reload has changed its pool.
+        // A call in the session table is counted until it ends, even if a reload has changed its pool.
         let is_noted = self.counted.has(slot) || balancer.session_of(&request).is_some();
         is_noted.then(|| {
             balancer.request(site.now, &request);
@@ -172,14 +172,15 @@ impl Stateful {
         let Arrival { flow, message, call, ref route, .. } = *arrival;
         let Step { site, out, .. } = step;
         if route.leads_to_us(&site.topology, message) {
-            // A peer whose Contact is an address or name of this proxy is behind the next hop of the dialog.
+            // If the Contact of the peer is an address or name of this proxy, the peer is behind the next hop of the
+            // dialog.
             let hop = site.topology.slot(held.token.node).filter(|_| held.by_initiator);
             let hop = hop.ok_or(refused(404, "Not Found"))?;
             return Ok(UriTarget { hop: site.topology.node(hop), is_wanted: true, anew: None });
         }
         let target = route.target(message);
         let is_hop = matches!(target, Target::Address(at) if self.hop_at(site, at).is_some());
-        // A client behind a NAT may have the address of a next hop in its own network.
+        // A client behind a NAT may use, in its own network, the address of a next hop.
         let led = (!is_hop || held.token.flow.is_some()).then(|| site.led(message, held, &target)).flatten();
         let led = led.or(is_hop.then_some(KnownTarget { heard: true, flow: None }));
         let led = led.ok_or(refused(403, "Target Is Not Of This Dialog"))?;
@@ -200,10 +201,10 @@ impl Stateful {
         Some(site.topology.node(slot))
     }
 
-    /// Checks that a request without a valid token names a next hop. It is then decided like any other request, since a
+    /// Checks that a request without a valid token names a next hop. It is then handled like any other request, since a
     /// To tag without a token proves no dialog.
     fn check_named(&self, site: &Site, target: &Target<'_>) -> Result<(), Refused> {
-        // An invented To tag and Route must not replace a password.
+        // A request with an invented To tag and Route must not pass without a password.
         if site.realm.is_some() {
             return Err(refused(481, "Call/Transaction Does Not Exist"));
         }
@@ -212,8 +213,9 @@ impl Stateful {
     }
 }
 
-/// Returns whether a request goes to the target that the other party of its dialog has named, and its path. A next hop
-/// accepts requests of any sender, and a Route may lead on from there, so a responder need not belong to the dialog.
+/// Returns the path of a request as a proof, if it goes to the target that the other party of its dialog has named.
+/// Without this proof the responder need not belong to the dialog: a next hop accepts requests of any sender, and a
+/// Route may lead further from there.
 fn target_proof(site: &mut Site, arrival: &Arrival<'_>, held: &VerifiedToken) -> TargetProof {
     let Arrival { message, method, ref route, .. } = *arrival;
     let matters = matches!(method, Method::Bye | Method::Invite | Method::Update);

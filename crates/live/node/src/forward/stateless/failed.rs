@@ -11,15 +11,15 @@ use wire::{Message, Method};
 
 impl Stateless {
     /// Answers a request that began with `quoted` and was lost with its connection. A sender over a stream retransmits
-    /// nothing, so it gets the response of an unreachable next hop at once (§16.7 step 6: 500 in place of 503; RFC 5626
-    /// §5.3.1: 430 for a client, or §11.5: 480 for a user).
+    /// nothing, so it at once gets the response for an unreachable next hop: 500 in place of 503 (§16.7 step 6). For a
+    /// client it is 430 (RFC 5626 §5.3.1), for a user 480 (RFC 5626 §11.5).
     pub(crate) fn failed(&mut self, step: &mut Step<'_>, to: Flow, quoted: &[u8]) {
         let Ok(request) = wire::scan(quoted) else { return };
         let Some(port) = step.site.topology.ports.get(to.listener) else { return };
         if request.status().is_some() || request.method() == Some(Method::Ack) || was_searched(&request) {
             return;
         }
-        // Outside of dialogs, only users are reached by their connections without a transaction.
+        // Outside dialogs, a request without a transaction that went over a client's connection was for a user.
         let (status, reason) = match (to.connection, request.to_tag()) {
             (Some(_), Some(_)) => (430, "Flow Failed"),
             (Some(_), None) => (480, "Temporarily Unavailable"),
@@ -37,13 +37,13 @@ impl Stateless {
         }
     }
 
-    /// Returns the flow of the responses to a request, if its branch is this proxy's. Tells the balancer that the
+    /// Returns the flow of the responses to a request, if its branch is of this proxy. Reports to the balancer that the
     /// request has ended.
     fn way_of_failure(&mut self, step: &mut Step<'_>, response: &Message<'_>) -> Option<Flow> {
         let back = WayBack::find(step.site, response).ok()?;
         if let BranchKind::Pool { node, direction } = back.branch.kind {
-            let told = back.response(step.site, response, direction);
-            self.note(step, node, &told);
+            let failed_response = back.response(step.site, response, direction);
+            self.note(step, node, &failed_response);
         }
         back.way
     }

@@ -3,7 +3,8 @@
 use super::searches::{SearchLimits, Searches};
 use crate::decide::removed::Unacknowledged;
 
-/// State of a stateless proxy. It keeps no transactions, but some facts for as long as copies of a message may come.
+/// State of a stateless proxy. It keeps no transactions, but remembers some facts about a message as long as copies of
+/// it may come.
 #[derive(Default)]
 pub(crate) struct Stateless {
     pub(super) searches: Searches,

@@ -26,14 +26,14 @@ pub(super) struct WayBack<'a> {
     /// Content of this proxy's branch.
     pub(super) branch: Branch,
     transaction: Transaction<'a>,
-    /// The flow that the response leaves by. `None`: no port fits.
+    /// The flow by which the response leaves; `None` if no port fits.
     pub(super) way: Option<Flow>,
 }
 
 impl<'a> WayBack<'a> {
-    /// Verifies that the topmost Via is this proxy's, with a valid branch, and finds the flow by the Via below
-    /// (§18.1.2, §18.2.2). The branch of a pool replaces the check of the sent-by, and is valid in the Via of another
-    /// balancer of the site as well.
+    /// Verifies that the topmost Via is this proxy's and has a valid branch. Finds the flow by the Via below it
+    /// (§18.1.2, §18.2.2). For a branch of a pool, the sent-by is not checked: the branch is also valid in the Via of
+    /// another balancer of the site.
     pub(super) fn find(site: &mut Site, message: &Message<'a>) -> Result<Self, Drop> {
         let Site { tokens, topology, ledger, .. } = site;
         let own = message.top_via();
@@ -51,7 +51,7 @@ impl<'a> WayBack<'a> {
         Ok(Self { branch, transaction, way })
     }
 
-    /// Returns the response in the balancer's terms.
+    /// Returns the response as the balancer needs it.
     pub(super) fn response(&self, site: &Site, message: &Message<'_>, direction: Direction) -> Response {
         let (tokens, cseq) = (&site.tokens, message.cseq());
         Response {
@@ -97,7 +97,7 @@ impl Stateless {
         let to_pool = direction == Direction::ToPool;
         let slot = if to_pool { site.topology.slot(node) } else { None };
         if let Some(slot) = slot {
-            // A sign of life, even if no receiver is left for the response.
+            // The response shows that the node is alive, even if no receiver is left for it.
             step.balancer.answered(site.now, slot);
             step.balancer.count_response(slot, message.status().unwrap_or_default());
         }
@@ -105,7 +105,7 @@ impl Stateless {
         if response.method == Method::Cancel && was_searched(message) {
             self.searched(&response, node)?;
         }
-        look_for_record(step, flow.peer, message, &response);
+        report_missing_record_route(step, flow.peer, message, &response);
         self.note(step, node, &response);
         if let Some(slot) = slot {
             pause(step, message, slot);
@@ -117,7 +117,7 @@ impl Stateless {
         step.site.edits.pop_via(message);
         if !to_pool {
             drop_identity(step.site, message, flow);
-            lead_initiator(step, flow, message);
+            give_token_to_initiator(step, flow, message);
         }
         step.site.send_edited(message, way, step.out);
         step.site.counters.responses_forwarded += 1;
@@ -136,7 +136,7 @@ impl Stateless {
         Ok(())
     }
 
-    /// Reports a response to the balancer, which updates its counts.
+    /// Reports a response to the balancer, which counts it.
     pub(super) fn note(&mut self, step: &mut Step<'_>, node: NodeId, response: &Response) {
         step.site.ledger.charge(Operation::Lookup);
         step.balancer.response(step.site.now, response);
@@ -210,21 +210,27 @@ fn receiver_moved<'a>(
 }
 
 /// Reports once that a node begins dialogs without this proxy's Record-Route.
-fn look_for_record(step: &mut Step<'_>, source: SocketAddr, message: &Message<'_>, response: &Response) {
-    if step.site.is_unrecorded_told || response.direction != Direction::ToPool || !is_unrecorded(message) {
+fn report_missing_record_route(
+    step: &mut Step<'_>,
+    source: SocketAddr,
+    message: &Message<'_>,
+    response: &Response,
+) {
+    if step.site.has_reported_unrecorded || response.direction != Direction::ToPool || !is_unrecorded(message)
+    {
         return;
     }
-    let begun = response.key.begun_by(response.tags.from);
+    let session_key = response.key.with_initiator(response.tags.from);
     // An INVITE within a dialog has no Record-Route to be copied.
-    if step.balancer.session(begun).is_some_and(|session| session.state == SessionState::Invited) {
-        step.site.is_unrecorded_told = true;
+    if step.balancer.session(session_key).is_some_and(|session| session.state == SessionState::Invited) {
+        step.site.has_reported_unrecorded = true;
         step.out.event(ShardEvent::NoRecordRoute(source));
     }
 }
 
-/// Gives the node that began a dialog the token that leads to the other side. The node needs it after it has left the
-/// pool. The name of the other side is looked up now, since an ACK is not retransmitted.
-fn lead_initiator(step: &mut Step<'_>, source: Flow, message: &Message<'_>) {
+/// Gives the token that leads to the other side to the node that began a dialog. The node needs this token after it has
+/// left the pool. The name of the other side is looked up now, since an ACK is not retransmitted.
+fn give_token_to_initiator(step: &mut Step<'_>, source: Flow, message: &Message<'_>) {
     let site = &mut *step.site;
     if let Some(Target::Name(name)) = hand_over(site, message, source, TokenOwner::Pool) {
         site.names.prepare(site.now, name, step.out);

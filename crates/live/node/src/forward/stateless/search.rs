@@ -14,8 +14,8 @@ use wire::Method;
 
 impl Stateless {
     /// Sends a request to every member. RFC 3261 §16.10: a CANCEL without a known INVITE MUST be forwarded, and only
-    /// the INVITE's member knows it. The same holds for an ACK to a failure. Requests above the limits are not searched
-    /// for, so that no sender can flood the members.
+    /// the member with the INVITE knows the INVITE. The same holds for an ACK to a failure. A request above the limits
+    /// is not sent, so that no sender can flood the members.
     pub(crate) fn search(
         &mut self,
         step: &mut Step<'_>,
@@ -24,14 +24,15 @@ impl Stateless {
         ticket: &Ticket,
     ) -> Result<(), Refused> {
         let RequestFacts { key: call, cseq, branch, method, .. } = destination.request;
-        // A member that is believed dead may have the INVITE, so it gets the request, too, and its response is awaited.
+        // A member that is considered dead may have the INVITE, so it gets the request as well, and its response is
+        // awaited.
         let nodes = step.balancer.nodes().iter().enumerate().filter(|(_, node)| node.member);
         let (slots, asked): (Vec<_>, Vec<_>) =
             nodes.map(|(index, node)| (Slot(index as u16), node.id)).unzip();
         if asked.is_empty() {
             return Err(refused(481, "Call/Transaction Does Not Exist"));
         }
-        // Keyed like calls, so that no sender can choose its bucket.
+        // The source is hashed like a Call-ID under a secret, so that no sender can choose its bucket.
         let CallKey(source) = step.site.tokens.call_key(&source_of(arrival.flow.peer));
         let settings = step.balancer.settings();
         let invites_last = settings.invite_timeout + settings.transaction_timeout;
@@ -48,7 +49,7 @@ impl Stateless {
             send_to(step, arrival, destination, slot, true, ticket);
         }
         if method == Method::Cancel {
-            self.searches.asked(Search { call, cseq, branch }, asked);
+            self.searches.wait_for(Search { call, cseq, branch }, asked);
         }
         Ok(())
     }

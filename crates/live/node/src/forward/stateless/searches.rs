@@ -1,4 +1,4 @@
-//! Members that have yet to answer a CANCEL sent to all, and the limits of searches.
+//! Members that have not yet answered a CANCEL that went to all members, and the limits of such searches.
 
 use balance::{CallKey, NodeId};
 use base::{Bucket, Buckets, Instant, Rate};
@@ -6,8 +6,9 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-/// Searches that are remembered. A client repeats its CANCEL after half a second, so this suffices for hundreds per
-/// second. A forgotten search returns no failure, since only the last node's failure goes back.
+/// Number of searches that are remembered. A client repeats its CANCEL after half a second, so this is enough for
+/// hundreds of searches per second. A search that was forgotten returns no failure, since only the failure of the last
+/// node goes back.
 const MOST: usize = 256;
 
 /// The transaction of a CANCEL.
@@ -19,8 +20,8 @@ pub(crate) struct Search {
     pub(crate) branch: u32,
 }
 
-/// Nodes that have yet to answer. The first final response ends the client's transaction (RFC 3261 §17.1.2), so a 481
-/// must not overtake the 200 of the node with the INVITE. Only the last failure and its repetitions go back.
+/// Nodes that have not yet answered. The first final response ends the client's transaction (RFC 3261 §17.1.2), so a
+/// 481 must not overtake the 200 of the node with the INVITE. Only the last failure and its repetitions go back.
 #[derive(Debug, Default)]
 pub(crate) struct Searches(VecDeque<PendingSearch>);
 
@@ -28,18 +29,18 @@ pub(crate) struct Searches(VecDeque<PendingSearch>);
 struct PendingSearch {
     search: Search,
     awaited: Vec<NodeId>,
-    /// The last node that failed, once none is awaited.
-    told: Option<NodeId>,
+    /// The last node that failed, set when no other node is awaited.
+    last_failed: Option<NodeId>,
 }
 
 impl Searches {
-    /// Records that nodes were asked, perhaps again. Earlier responses still count. Nodes that are not asked now are no
-    /// longer awaited.
-    pub(crate) fn asked(&mut self, search: Search, nodes: Vec<NodeId>) {
+    /// Records that the request was sent to these nodes, perhaps again. Earlier responses still count. Nodes that do
+    /// not get the request now are no longer awaited.
+    pub(crate) fn wait_for(&mut self, search: Search, nodes: Vec<NodeId>) {
         if let Some(at) = self.find(search) {
-            let asked = &mut self.0[at];
-            asked.awaited.retain(|node| nodes.contains(node));
-            if !asked.awaited.is_empty() || asked.told.is_some_and(|told| nodes.contains(&told)) {
+            let pending = &mut self.0[at];
+            pending.awaited.retain(|node| nodes.contains(node));
+            if !pending.awaited.is_empty() || pending.last_failed.is_some_and(|node| nodes.contains(&node)) {
                 return;
             }
             self.0.remove(at);
@@ -47,19 +48,19 @@ impl Searches {
         if self.0.len() == MOST {
             self.0.pop_front();
         }
-        self.0.push_back(PendingSearch { search, awaited: nodes, told: None });
+        self.0.push_back(PendingSearch { search, awaited: nodes, last_failed: None });
     }
 
-    /// Records that a node does not have the INVITE. Returns whether its failure goes back, since no other node can
-    /// have the INVITE.
+    /// Records that a node does not have the INVITE. Returns whether its failure goes back to the client, since no
+    /// other node can have the INVITE.
     pub(crate) fn missed(&mut self, search: Search, node: NodeId) -> bool {
         let Some(at) = self.find(search) else { return false };
-        let asked = &mut self.0[at];
-        asked.awaited.retain(|&other| other != node);
-        asked.awaited.is_empty() && *asked.told.get_or_insert(node) == node
+        let pending = &mut self.0[at];
+        pending.awaited.retain(|&other| other != node);
+        pending.awaited.is_empty() && *pending.last_failed.get_or_insert(node) == node
     }
 
-    /// Records that a node has the INVITE, so other responses do not matter.
+    /// Records that a node has the INVITE, so that other responses are ignored.
     pub(crate) fn found(&mut self, search: Search) {
         if let Some(at) = self.find(search) {
             self.0.remove(at);
@@ -67,7 +68,7 @@ impl Searches {
     }
 
     fn find(&self, search: Search) -> Option<usize> {
-        self.0.iter().position(|asked| asked.search == search)
+        self.0.iter().position(|pending| pending.search == search)
     }
 }
 
@@ -75,18 +76,17 @@ impl Searches {
 /// (RFC 3261 §9.1, §17.1.1.3).
 pub(super) const LENGTH_MAX: usize = 2_000;
 
-/// Limit of datagrams to members while INVITEs may be in progress that this process did not see. It suffices for the
-/// CANCELs and ACKs of thousands of calls a second after a restart, and is a tenth of the capacity of a shard.
+/// Limit of datagrams to members while there may be INVITEs in progress that this process did not see. It is enough for
+/// the CANCELs and ACKs of thousands of calls a second after a restart, and is a tenth of the capacity of a shard.
 const YOUNG: Rate = Rate { per_second: 10_000, burst: 10_000 };
-/// Limit after that time, when only INVITEs through a peer balancer are unknown.
+/// Limit after that time, when only INVITEs that went through another balancer are unknown.
 const OLD: Rate = Rate { per_second: 500, burst: 1_000 };
-/// Divisor: the part of the limit for one source.
+/// Divisor: one source may use a fourth of the limit.
 const SOURCE_PART: u32 = 4;
 
 const SOURCES: usize = 4_096;
 
-/// A process that was idle for so long did not see the INVITEs of other processes, and may have taken over from one of
-/// them.
+/// If a process was idle for this time, it may have taken over from another process, whose INVITEs it did not see.
 const QUIET: Duration = Duration::from_secs(10);
 
 /// Limits of searches. They count datagrams to members, so that they hold for any number of members.
@@ -94,7 +94,7 @@ const QUIET: Duration = Duration::from_secs(10);
 pub(crate) struct SearchLimits {
     all: Bucket,
     sources: Buckets,
-    /// Since when this process has been active without a long pause.
+    /// Time since when this process has been active without a long pause.
     at_work_since: Instant,
     latest: Instant,
 }
@@ -119,7 +119,7 @@ impl SearchLimits {
         self.latest = now;
     }
 
-    /// Returns whether a search among `members` members may begin, for the source with this hash. `invites_last` is the
+    /// Returns whether a search among `members` members may begin for the source with this hash. `invites_last` is the
     /// maximum duration of an INVITE transaction.
     pub(super) fn take(&mut self, now: Instant, source: u64, members: u32, invites_last: Duration) -> bool {
         let young = now.saturating_since(self.at_work_since) <= invites_last;
@@ -158,7 +158,7 @@ mod tests {
     fn the_oldest_is_forgotten() {
         let mut searches = Searches::default();
         for cseq in 0..=MOST as u32 {
-            searches.asked(search(cseq), vec![NodeId(1)]);
+            searches.wait_for(search(cseq), vec![NodeId(1)]);
         }
         assert!(!searches.missed(search(0), NodeId(1)));
         assert!(searches.missed(search(1), NodeId(1)));
@@ -166,17 +166,20 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_asked_again_is_not_waited_for() {
+    fn a_node_that_is_not_asked_again_is_not_awaited() {
         let mut searches = Searches::default();
-        searches.asked(search(0), vec![NodeId(1), NodeId(2), NodeId(3)]);
+        searches.wait_for(search(0), vec![NodeId(1), NodeId(2), NodeId(3)]);
         assert!(!searches.missed(search(0), NodeId(1)));
-        searches.asked(search(0), vec![NodeId(1), NodeId(2)]);
-        assert!(!searches.missed(search(0), NodeId(1)), "it has said so before");
+        searches.wait_for(search(0), vec![NodeId(1), NodeId(2)]);
+        assert!(!searches.missed(search(0), NodeId(1)), "its failure was counted before");
         assert!(searches.missed(search(0), NodeId(2)));
-        searches.asked(search(0), vec![NodeId(1)]);
-        assert!(searches.missed(search(0), NodeId(1)), "who told is gone: from the start");
-        searches.asked(search(1), vec![NodeId(1)]);
-        searches.asked(search(1), vec![NodeId(2)]);
-        assert!(searches.missed(search(1), NodeId(2)), "all that were awaited are gone: from the start");
+        searches.wait_for(search(0), vec![NodeId(1)]);
+        assert!(
+            searches.missed(search(0), NodeId(1)),
+            "the node that failed is gone: the search starts again"
+        );
+        searches.wait_for(search(1), vec![NodeId(1)]);
+        searches.wait_for(search(1), vec![NodeId(2)]);
+        assert!(searches.missed(search(1), NodeId(2)), "all awaited nodes are gone: the search starts again");
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn send_to(
     let (node, direction) = (step.balancer.nodes()[slot.index()].id, request.direction);
     let kind = BranchKind::Pool { node, direction };
     let routes = destination.rule.map(|rule| (Arc::clone(&step.site.routes), rule));
-    // A request to the pool always goes to the node. Route and Request-URI cannot name another address.
+    // A request to the pool always goes to its member. Route and Request-URI cannot name another address.
     let hop = destination.to.outside().unwrap_or(step.site.topology.node(slot));
     let onward = Onward {
         element: TokenOwner::Pool,

@@ -8,7 +8,7 @@ use tokio::net::UdpSocket;
 /// Sends a call to the dead next hop and waits until it is known to be dead. Next hops are probed only after a failure.
 async fn down(site: &Site) {
     let caller = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-    let invite = request(caller.local_addr().unwrap(), "INVITE", "meets-nobody");
+    let invite = request(caller.local_addr().unwrap(), "INVITE", "finds-dead-hop");
     site.until(async |site| {
         caller.send_to(invite.as_bytes(), site.sip).await.unwrap();
         site.member(site.dead).await.state == "down"
@@ -28,7 +28,7 @@ async fn a_proxy_whose_only_next_hop_is_dead_takes_no_calls() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_answers_itself_needs_nobody() {
+async fn a_proxy_that_answers_itself_needs_no_next_hop() {
     let site = Site::launch(|alive, _| {
         format!(
             "[[route]]\nuser = \"moved\"\nanswer = {{ status = 302, contact = \"sip:x@{alive}\" }}\n\
@@ -44,19 +44,19 @@ async fn a_proxy_that_answers_itself_needs_nobody() {
 /// A process with only a registrar whose bindings cannot be read has no destination for calls.
 #[tokio::test]
 async fn a_registrar_without_its_store_takes_no_calls() {
-    let nobody = free_tcp().await;
-    let role = |_, _| format!("[registrar]\ndomains = [\"example.com\"]\nstore = \"redis://{nobody}\"");
+    let dead_store = free_tcp().await;
+    let role = |_, _| format!("[registrar]\ndomains = [\"example.com\"]\nstore = \"redis://{dead_store}\"");
     let site = Site::launch(role).await;
     assert_eq!(site.register("sip:bob@127.0.0.1:5099").await, 503);
     let reply = site.ask("GET", "/api/health").await;
     let health: HealthView = reply.json();
     assert_eq!((reply.status, health.healthy), (503, false));
-    let [reason] = health.reasons.as_slice() else { panic!("one store: {health:?}") };
+    let [reason] = health.reasons.as_slice() else { panic!("expected one store: {health:?}") };
     let start = "registrations and calls to users fail: the store of registrations (redis) is down: ";
     assert!(reason.starts_with(start) && reason.contains("refused"), "{reason}");
     assert_eq!(site.ask("GET", "/readyz").await.status, 503);
     let shown: RegistrarView = site.ask("GET", "/api/registrar").await.json();
-    let [store] = shown.stores.as_slice() else { panic!("one store: {shown:?}") };
+    let [store] = shown.stores.as_slice() else { panic!("expected one store: {shown:?}") };
     assert!(!store.up && store.since_seconds.is_some() && store.failed_total > 0, "{store:?}");
     assert_eq!(format!("{start}{}", store.reason.as_deref().unwrap_or_default()), *reason);
     assert_eq!(shown.registrations.refused_total["503"], 1);
@@ -67,15 +67,15 @@ async fn a_registrar_without_its_store_takes_no_calls() {
 
 /// New calls are taken if they have another destination by another route.
 #[tokio::test]
-async fn what_does_not_work_beside_something_that_does_is_told() {
-    let nobody = free_tcp().await;
+async fn a_fault_of_a_working_server_is_reported() {
+    let dead_store = free_tcp().await;
     let role = |store: String, next: SocketAddr| {
         format!(
             "[registrar]\ndomains = [\"example.com\"]\nstore = \"{store}\"\n[proxy]\nnext = [\"{next}\"]\n\
              [[route]]\nhost = \"users.example.com\"\nlocation = true\n[[route]]\npool = \"proxy\"\n"
         )
     };
-    let site = Site::launch(|alive, _| role(format!("redis://{nobody}"), alive)).await;
+    let site = Site::launch(|alive, _| role(format!("redis://{dead_store}"), alive)).await;
     assert_eq!(site.register("sip:bob@127.0.0.1:5099").await, 503);
     let health: HealthView = site.ask("GET", "/api/health").await.json();
     assert!(health.healthy, "{health:?}");

@@ -31,7 +31,7 @@ async fn hears(probes: &mut StreamProbes, wanted: &[u8]) {
 }
 
 #[tokio::test]
-async fn probes_share_a_connection_by_which_the_answers_come() {
+async fn probes_and_answers_share_a_connection() {
     let (listener, peer) = server().await;
     let mut probes = StreamProbes::new();
     probes.send(peer, local(), PROBE, None);
@@ -50,7 +50,7 @@ async fn probes_share_a_connection_by_which_the_answers_come() {
 }
 
 #[tokio::test]
-async fn a_probe_is_sent_again_by_another_connection_once_its_own_is_closed() {
+async fn a_probe_is_sent_again_after_its_connection_closed() {
     let (listener, peer) = server().await;
     let mut probes = StreamProbes::new();
     probes.send(peer, local(), PROBE, None);
@@ -72,7 +72,7 @@ async fn a_probe_is_sent_again_by_another_connection_once_its_own_is_closed() {
 }
 
 #[tokio::test]
-async fn a_refused_connection_is_told_at_once_with_its_probe() {
+async fn a_refused_connection_is_reported_at_once_with_its_probe() {
     let (listener, peer) = server().await;
     drop(listener);
     let mut probes = StreamProbes::new();
@@ -82,6 +82,6 @@ async fn a_refused_connection_is_told_at_once_with_its_probe() {
             assert_eq!((to, refused.as_deref()), (peer, Some(PROBE)));
             assert!(why.contains("refused"), "{why}");
         }
-        ProbeNews::Message { .. } => panic!("nobody is there"),
+        ProbeNews::Message { .. } => panic!("no server listens there"),
     }
 }

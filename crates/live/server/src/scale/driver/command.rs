@@ -73,18 +73,18 @@ mod tests {
     const LONG: Duration = Duration::from_mins(5);
 
     #[tokio::test]
-    async fn a_program_is_told_all_that_is_known_of_a_server() {
+    async fn placeholders_are_filled_from_the_server() {
         let start = "test \"$SARABANDE_POOL $SARABANDE_SERVER $SARABANDE_HOST $SARABANDE_PORT $SARABANDE_NAME $SARABANDE_INDEX\" = \
                      'pbx 127.0.0.7:5062 127.0.0.7 5062 pbx-2.example.com 2' && \
                      test {server}/{name} = 127.0.0.7:5062/pbx-2.example.com";
         let driver = driver(start, "exit 1", None, LONG);
         assert_eq!(driver.start(&server()).await, Ok(()));
         let unresolved = DriverServer { address: None, ..server() };
-        assert!(driver.start(&unresolved).await.is_err(), "an address that is not known is empty");
+        assert!(driver.start(&unresolved).await.is_err(), "an unknown address is empty");
     }
 
     #[tokio::test]
-    async fn a_failure_tells_its_status_and_its_last_line() {
+    async fn a_failure_shows_its_status_and_its_last_line() {
         let driver =
             driver("echo a lot; echo first >&2; echo no quota >&2; exit 3", "kill -9 $$", None, LONG);
         let failed = driver.start(&server()).await;
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(driver.stop(&server()).await, Err("sh failed: signal: 9 (SIGKILL)".to_owned()));
         let absent = CommandLine { program: "/nonexistent/program".to_owned(), arguments: Vec::new() };
         let absent = CommandDriver::new(String::new(), (absent.clone(), absent, None), LONG);
-        let error = absent.start(&server()).await.expect_err("it is not there");
+        let error = absent.start(&server()).await.expect_err("the program does not exist");
         assert!(error.starts_with("/nonexistent/program cannot be run: No such file"), "{error}");
     }
 
@@ -108,9 +108,10 @@ mod tests {
         line.arguments.push(path.display().to_string());
         let driver =
             CommandDriver::new("pbx".to_owned(), (line.clone(), line, None), Duration::from_millis(500));
-        let error = driver.start(&server()).await.expect_err("it hangs");
+        let error = driver.start(&server()).await.expect_err("the program hangs");
         assert_eq!(error, "sh was killed after 500ms: waiting");
-        let child = std::fs::read_to_string(path.with_extension("pid")).expect("it has started a child");
+        let child =
+            std::fs::read_to_string(path.with_extension("pid")).expect("the program has started a child");
         // The child is ended too, or is a zombie at most.
         let state = || {
             let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.trim()));
@@ -124,7 +125,7 @@ mod tests {
 
     /// A server that the program starts inherits its pipes.
     #[tokio::test]
-    async fn a_program_is_over_when_it_ends_whatever_it_leaves_behind() {
+    async fn a_program_ends_even_if_its_children_run_on() {
         let driver = driver("sleep 20 & echo started >&2", "true", None, Duration::from_secs(10));
         assert_eq!(driver.start(&server()).await, Ok(()));
     }
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn servers_are_listed_by_line_and_much_output_is_no_hindrance() {
+    async fn servers_are_listed_by_line_despite_much_error_output() {
         let list = "yes none | head -n 200000 >&2; printf 'a.example.com\\n\\n 10.0.0.1:5060 \\n'";
         let running = driver("true", "true", Some(list), LONG).list().await;
         let names = ["a.example.com", "10.0.0.1:5060"].map(str::to_owned);

@@ -71,7 +71,7 @@ pub(in crate::figures) fn run(work: &FigureRun<'_>) -> Figure {
         (hour / 2).max(60)
     ));
     figure.assumptions.push(format!(
-        "Capacities are found out by the law proven from {limit} ms, {RATE:.0} calls/s at most, and begin with half of \
+        "Capacities are estimated by the law `proven` from {limit} ms, {RATE:.0} calls/s at most, and begin with half of \
          that. Neighbours take {:.0} % of the processors of {DISTURBED} servers from {} to {} o'clock. Where servers pull \
          as they answer, {limit} ms bound what they have unanswered.",
         100.0 * STOLEN,
@@ -80,7 +80,7 @@ pub(in crate::figures) fn run(work: &FigureRun<'_>) -> Figure {
         limit = THRESHOLD.as_millis()
     ));
     figure.notes.push(format!(
-        "Tables and curves are of one run; statements about capacities that are found out, and about neighbours, are of \
+        "Tables and curves are of one run; statements about estimated capacities, and about neighbours, are of \
          {}, whose intervals they give.",
         runs[0].len()
     ));
@@ -101,22 +101,23 @@ fn claims_of_capacities(runs: &[Vec<CloudResults>]) -> Vec<Statement> {
     let [known, found, blind, aware, answers] = [0, 1, 2, 3, 4];
     let is_no_more = |one, other, value| ClaimVerdict::below(ratio(one, other, value), 1.1);
     claims! {
-        "ours", "Capacities that are found out cost nothing where all servers are alike: no tenth more calls lost than \
-         with known ones, for no tenth more hours.",
+        "ours", "With equal servers, estimated capacities lose less than a tenth more calls than known ones, for less \
+         than a tenth more hours.",
             ["{:.0} lost in {:.1} server hours, {:.0} in {:.1} with known capacities; {:.2} times as many.",
              of(found, lost), of(found, hours), of(known, lost), of(known, hours), ratio(found, known, lost)],
             is_no_more(found, known, lost).and(is_no_more(found, known, hours)), about(1);
-        "ours", "Where neighbours take the processor of servers, capacities that are found out save calls: less than \
-         half as many lost as with fixed ones, for no tenth more hours.",
+        "ours", "With neighbours, estimated capacities lose less than half as many calls as fixed ones, for less than \
+         a tenth more hours.",
             ["{:.0} lost in {:.1} server hours, {:.0} in {:.1} with fixed capacities.", of(aware, lost),
              of(aware, hours), of(blind, lost), of(blind, hours)],
             ClaimVerdict::below(ratio(aware, blind, lost), 0.5).and(is_no_more(aware, blind, hours)), about(3);
-        "ours", "So do fixed capacities where servers pull as they answer: no tenth more lost than without neighbours.",
+        "ours", "With neighbours, servers that pull calls as they answer lose less than a tenth more calls than \
+         without neighbours.",
             ["{:.0} lost, {:.0} without neighbours.", of(answers, lost), of(known, lost)],
             is_no_more(answers, known, lost), about(3);
-        "ours", "But then calls wait at the disturbed servers: where capacities are found out, 95 % of the calls of the \
-         day are set up in less than half of the time.",
-            ["{:.0} ms, {:.0} where servers pull as they answer.", of(aware, p95), of(answers, p95)],
+        "ours", "With neighbours, estimated capacities halve the set-up time of 95 % of the calls, compared with \
+         servers that pull as they answer.",
+            ["{:.0} ms, {:.0} with servers that pull as they answer.", of(aware, p95), of(answers, p95)],
             ClaimVerdict::below(ratio(aware, answers, p95), 0.5), about(3);
     }
 }
@@ -125,20 +126,18 @@ fn claims(results: &[CloudResults]) -> Vec<Statement> {
     let [peak, mean, plain, spare, trend, forecast] = [0, 1, 2, 3, 4, 5].map(|place| &results[place]);
     let lost = |of: &CloudResults| 100.0 * of.lost_part();
     claims! {
-        "section I", "A fixed number of servers that is enough for the mean is not for the peak.",
+        "section I", "A fixed number of servers for the mean load is not enough for the peak.",
             ["Lost: {:.1} % with 5 servers, {:.2} % with 9.", lost(mean), lost(peak)],
             lost(mean) > 1.0 && lost(peak) < 0.1, about(1);
-        "section IV-D", "To offset the starting time a spare server can be powered on in advance.",
-            ["Lost: {} without, {} with it.", plain.lost, spare.lost],
+        "section IV-D", "A spare server, started in advance, offsets the start-up time.",
+            ["Lost: {} without, {} with a spare.", plain.lost, spare.lost],
             spare.lost * 2 < plain.lost, about(1);
-        "section IV-D", "Servers that idle are turned off: fewer hours than those of a fixed number that loses as \
-         few calls.",
-            ["{:.1} server hours with the spare and the trend, {:.1} with 9 servers; lost {:.2} % and {:.2} %.",
+        "section IV-D", "Turning off idle servers takes fewer hours than a fixed number that loses as few calls.",
+            ["{:.1} server hours with spare and trend, {:.1} with 9 servers; lost {:.2} % and {:.2} %.",
              trend.server_hours, peak.server_hours, lost(trend), lost(peak)],
             trend.server_hours < 0.85 * peak.server_hours && lost(trend) < 0.2, about(2);
-        "ours", "Past days let servers be ready in time: fewer calls are lost than by the 80 % rule, for fewer hours \
-         than a spare takes.",
-            ["Lost: {}, {} by the rule alone; {:.1} server hours, {:.1} with the spare.", forecast.lost, plain.lost,
+        "ours", "A forecast from past days loses fewer calls than the 80 % rule, for fewer hours than a spare.",
+            ["Lost: {}, by the rule alone {}; {:.1} server hours, {:.1} with the spare.", forecast.lost, plain.lost,
              forecast.server_hours, spare.server_hours],
             forecast.lost * 2 < plain.lost && forecast.server_hours < spare.server_hours, about(1);
     }

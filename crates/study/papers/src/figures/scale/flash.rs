@@ -44,25 +44,25 @@ fn claims(results: &[CloudResults], comes: u64) -> Vec<Statement> {
         of.seconds.iter().filter(|second| second.at > late as f64).map(|second| second.lost).sum()
     };
     claims! {
-        "section I", "Event-based traffic is what a fixed number has to be bought for in advance.",
+        "section I", "A fixed number of servers must be bought in advance for event-based traffic.",
             ["9 servers lose {} calls, for {:.1} server hours; the 80 % rule takes {:.1}.", fixed.lost,
              fixed.server_hours, plain.server_hours],
             fixed.lost_part() < 1e-3 && plain.server_hours < fixed.server_hours, about(2);
-        "section IV-D", "The bigger problem is the start-up time: until servers are up calls are lost.",
-            ["The 80 % rule loses {:.1} % of all.", 100.0 * plain.lost_part()],
+        "section IV-D", "The bigger problem is the start-up time: calls are lost until servers are up.",
+            ["The 80 % rule loses {:.1} % of all calls.", 100.0 * plain.lost_part()],
             plain.lost_part() > 0.01, about(1);
-        "section IV-D", "A spare offsets it.",
-            ["{} calls lost in place of {}.", spare.lost, plain.lost],
+        "section IV-D", "A spare server offsets the start-up time.",
+            ["{} calls lost instead of {}.", spare.lost, plain.lost],
             spare.lost < plain.lost, about(1);
-        "ours", "Two start-up times after the crowd has come no rule loses calls any more.",
+        "ours", "From two start-up times after the crowd's arrival no rule loses calls.",
             ["Lost after that: {}, {}, {}, {}, {}.", lost_late(plain), lost_late(spare), lost_late(trend),
              lost_late(forecast), lost_late(found)],
             [plain, spare, trend, forecast, found].iter().all(|of| lost_late(of) <= of.offered / 10_000), about(0);
-        "ours", "Past days are no help against what they did not have, and no harm.",
+        "ours", "A forecast from past days neither helps nor harms with an unforeseen crowd.",
             ["Forecast: {} lost, the 80 % rule {}.", forecast.lost, plain.lost],
             forecast.lost.abs_diff(plain.lost) * 20 <= plain.lost, about(1);
-        "ours", "Capacities that are found out cost nothing in a crowd: no tenth more calls lost than with known ones, \
-         for no tenth more hours.",
+        "ours", "In a crowd, estimated capacities lose less than a tenth more calls than known ones, for less than a \
+         tenth more hours.",
             ["{} lost in {:.1} server hours, {} in {:.1} with known capacities and a spare.", found.lost,
              found.server_hours, spare.lost, spare.server_hours],
             found.lost * 10 < spare.lost * 11 && found.server_hours < 1.1 * spare.server_hours, about(1);

@@ -50,7 +50,7 @@ impl Rule {
             Self::Spare => "80 %, a spare".to_owned(),
             Self::Trend => "80 %, a spare, trend".to_owned(),
             Self::Forecast => "80 %, forecast".to_owned(),
-            Self::Found => "80 %, a spare, capacities found out".to_owned(),
+            Self::Found => "80 %, a spare, estimated capacities".to_owned(),
             Self::Answers => "80 %, a spare, pulled as answered".to_owned(),
         }
     }

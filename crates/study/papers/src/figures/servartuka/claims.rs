@@ -65,13 +65,13 @@ fn of_paper<'a>(costs: &[&'a Cost]) -> Vec<&'a Cost> {
 
 fn ratios(name: &str, costs: &[&Cost]) -> Vec<Statement> {
     const CAUSE: &str =
-        "Instructions are counted, where the paper counts cycles, which waiting for memory is part of.";
+        "The figure counts instructions. The paper counts cycles, which include waits for memory.";
     let near = |measured: f64, stated: f64| (measured / stated - 1.0).abs() <= LIKE;
     let all = costs.iter().map(|cost| format!("{} {:.2}", cost.mode, cost.total() / costs[0].total()));
     let mut claims = vec![Statement::check(
         "section 2.1",
         format!("{name}: each mode costs more than the one before."),
-        format!("In times the first: {}.", all.collect::<Vec<_>>().join(", ")),
+        format!("In multiples of the first: {}.", all.collect::<Vec<_>>().join(", ")),
         costs.is_sorted_by(|one, next| one.total() < next.total()),
     )];
     let dearest = costs.last().map_or("", |cost| cost.mode);
@@ -82,9 +82,7 @@ fn ratios(name: &str, costs: &[&Cost]) -> Vec<Statement> {
     {
         let claim = Statement::check(
             "section 2.1",
-            format!(
-                "{name}: the mode \"{mode}\" costs about {stated} times as much as without state and look-up."
-            ),
+            format!("{name}: the mode \"{mode}\" costs about {stated} times as much as stateless."),
             format!("{measured:.2} times."),
             near(measured, stated),
         );
@@ -105,14 +103,14 @@ fn bands(name: &str, parts: &[&str], costs: &[&Cost]) -> Vec<Statement> {
     });
     let parsing = band("parsing");
     claims! {
-        "section 2.1", format!("{name}: parsing in the first two modes consumes almost the same resources."),
+        "section 2.1", format!("{name}: parsing costs almost the same in the first two modes."),
             ["Thousand instructions: {:.1} and {:.1}, {:+.0} %.", parsing[0], parsing[1],
              100.0 * (parsing[1] / parsing[0] - 1.0)],
             (parsing[1] / parsing[0] - 1.0).abs() <= ALMOST;
-        "section 2.1", format!("{name}: the look-up is a thin band of any mode's costs."),
-            ["It is at most {:.1} % of a mode.", 100.0 * share],
+        "section 2.1", format!("{name}: the look-up is a small part of any mode's cost."),
+            ["At most {:.1} %.", 100.0 * share],
             share < 0.1;
-        "section 2.1", format!("{name}: parsing, memory and state grow significantly with the services."),
+        "section 2.1", format!("{name}: parsing, memory and state grow significantly with the mode."),
             ["Thousand instructions: {}.", growth.collect::<Vec<_>>().join(", ")],
             growing.iter().all(|(_, band)| band.last().is_some_and(|last| *last > 1.2 * band[0]));
     }
@@ -129,13 +127,13 @@ fn against(costs: &[Cost]) -> Statement {
     let each = pairs.iter().map(|(mode, part)| format!("{mode} {part:.2}"));
     Statement::check(
         "docs/evidence/performance.md",
-        "A call costs Sarabande at most a quarter of what it costs Kamailio, in each mode.",
-        format!("As part of Kamailio's: {}.", each.collect::<Vec<_>>().join(", ")),
+        "A call costs Sarabande at most a quarter of Kamailio's cost, in each mode.",
+        format!("Ratio to Kamailio: {}.", each.collect::<Vec<_>>().join(", ")),
         !pairs.is_empty() && pairs.iter().all(|(_, part)| *part <= QUARTER),
     )
     .differs_by(
-        "More than half of ours is parsing: without state the Route of a request within a dialog is parsed five times, and the six \
-         messages' URIs twenty times.",
+        "More than half of Sarabande's cost is parsing: without state the Route of a request within a dialog is \
+         parsed five times, and the URIs of the six messages twenty times.",
     )
     .about(1)
 }
@@ -147,30 +145,30 @@ pub(super) fn of_utilisation(climbed: &[Vec<Step>], [stateful, stateless]: [f64;
     let bends = [(0, STATEFUL), (1, STATELESS)].map(|(mode, capacity)| bend(&climbed[mode], capacity));
     let with = Saturation::of(&climbed[0], STATEFUL);
     claims! {
-        "section 2.2, input check", "The stateful server saturates at about 4700 calls/s, the stateless one at 5700: \
-         these are the costs that the model was given.",
+        "section 2.2, input check", "The stateful server saturates at about 4700 calls/s, the stateless one at 5700 \
+         (inputs of the model).",
             ["All calls are answered up to {stateful:.0} and {stateless:.0} calls/s."],
             near(stateful, STATEFUL) && near(stateless, STATELESS);
         "section 2.2", "The utilisation of the stateful server increases faster.",
-            ["It is at least {least:.2} times that of the stateless one at the same load, below saturation."],
+            ["At least {least:.2} times that of the stateless server at the same load."],
             least > 1.1;
         "section 2.2, figure 2", "Utilisation is proportional to the load in both modes, up to saturation.",
-            ["It lies up to {:.1} and {:.1} points from a line through the origin.", 100.0 * bends[0],
+            ["Up to {:.1} and {:.1} points from a line through the origin.", 100.0 * bends[0],
              100.0 * bends[1]],
             bends.iter().all(|bend| *bend <= STRAIGHT);
-        "section 2.2", "At saturation utilisation is 100 %, and the throughput does not increase with the load any more.",
-            ["Stateful, a tenth above: utilisation {:.0} %, {:.0} calls/s; the most at any load are {:.0}.",
+        "section 2.2", "At saturation utilisation is 100 %, and the throughput no longer increases with the load.",
+            ["Stateful, a tenth above: utilisation {:.0} %, {:.0} calls/s; maximum at any load {:.0}.",
              100.0 * with.after.utilisation, with.after.goodput, with.most],
             with.after.utilisation >= 0.99 && with.most <= STATEFUL * (1.0 + NEAR);
-        "section 2.2", "At the saturation point requests are sent again much more often.",
-            ["Stateful: {:.1} a call a tenth above, {:.3} a tenth below.", with.after.resends / with.after.load,
+        "section 2.2", "At the saturation point retransmissions increase sharply.",
+            ["Stateful: {:.1} per call a tenth above, {:.3} a tenth below.", with.after.resends / with.after.load,
              with.before.resends / with.before.load],
             with.after.resends > 10.0 * with.before.resends.max(1.0);
-        "section 2.2", "At the saturation point there is a large increase of 500 Server Busy.",
-            ["Stateful: {:.0} a second.", with.after.refused],
+        "section 2.2", "At the saturation point 500 Server Busy increases sharply.",
+            ["Stateful: {:.0} per second.", with.after.refused],
             with.after.refused > 10.0 * with.before.refused.max(1.0),
-            differs_by("A server of this model refuses nothing without overload control; what its buffer does not \
-             take is lost.");
+            differs_by("Without overload control a server of the model refuses nothing; a full buffer drops \
+             messages.");
     }
 }
 
@@ -219,20 +217,20 @@ pub(super) fn of_capacity(rows: &[Row]) -> Vec<Statement> {
 fn by_hand(rows: &[Row]) -> Vec<Statement> {
     let two = row(rows, "series 2");
     claims! {
-        "section 2.3.1", "Two in series, both stateful or one of them: the maximum is around 4700 calls/s.",
+        "section 2.3.1", "Two in series, one or both stateful, carry at most about 4700 calls/s.",
             ["{:.0} and {:.0} calls/s.", two.carried[EVERY], two.carried[BY_HAND]],
             near(two.carried[EVERY], STATEFUL) && near(two.carried[BY_HAND], STATEFUL);
-        "section 2.3.1, figure 3(b)", "With state for half of the calls at each of the two, the throughput is 5200 \
-         calls/s.",
-            ["{:.0} calls/s; the linear program has {:.2}.", two.carried[HALVES], two.optimum],
+        "section 2.3.1, figure 3(b)", "With state for half of the calls at each, two carry 5200 calls/s.",
+            ["{:.0} calls/s; linear program {:.2}.", two.carried[HALVES], two.optimum],
             near(two.carried[HALVES], two.optimum) && near(two.optimum, 5200.0);
-        "section 2.3, input check", "The linear program has 5151.92, 5322.52 and 5412.12 calls/s for 2, 3 and 4 in series \
-         (docs/plan.md).",
+        "section 2.3, input check", "The linear program has 5151.92, 5322.52 and 5412.12 calls/s for 2, 3 and 4 in \
+         series.",
             ["{}.", rows.iter().take(3).map(|row| format!("{:.2}", row.optimum)).collect::<Vec<_>>().join(", ")],
             [5151.92, 5322.52, 5412.12].iter().zip(rows).all(|(stated, row)| (row.optimum - stated).abs() < 0.01);
         "section 2.3", format!("No simulation carries more than the optimum of the linear program (at most {HIGHEST} \
          %)."),
-            ["The most is {:.1} %. A load is carried with 99 % of its calls answered, and buffers take in some.",
+            ["At most {:.1} %, because a load counts as carried with 99 % of its calls answered, and buffers hold \
+             some.",
              most(rows)],
             most(rows) <= HIGHEST;
     }
@@ -255,39 +253,37 @@ fn by_law(rows: &[Row]) -> Vec<Statement> {
     };
     claims! {
         "section 3",
-        format!("The paper's algorithm comes close to the optimum ({CLOSE} to {HIGHEST} % of it) in two in series."),
+        format!("The paper's algorithm comes close to the optimum ({CLOSE} to {HIGHEST} % of it) with two in \
+         series."),
             ["{}", each(PAPER, &[two])],
             close(PAPER, &[two]);
-        "section 3", format!("It does so ({CLOSE} to {HIGHEST} %) wherever servers are in a strict order."),
+        "section 3", "The paper's algorithm also comes close wherever servers have a strict order.",
             ["{}", each(PAPER, &ordered)],
             close(PAPER, &ordered),
-            differs_by("A server stops giving state away as soon as all behind it are at U_high, wherever that \
-             leaves its own load.");
-        "section 1", "Since realistic deployments will have many proxies, the benefits will be much higher than with \
-         two.",
-            ["Over the best static choice the paper's law gains {:.1} % in two in series and {:.1} % in six, ours \
-             {:.1} and {:.1} %; the optimum of any number is at most {:.1} % above.", gain(two, PAPER),
+            differs_by("A server stops delegating state as soon as all servers behind it are at U_high, whatever its \
+             own load.");
+        "section 1", "With many proxies the benefits are much higher than with two.",
+            ["Over the best static choice the paper's law gains {:.1} % with two in series and {:.1} % with six, ours \
+             {:.1} and {:.1} %; the optimum is at most {:.1} % above.", gain(two, PAPER),
              gain(six, PAPER), gain(two, LEVEL), gain(six, LEVEL), 100.0 * (STATELESS / STATEFUL - 1.0)],
             gain(six, PAPER) > 1.5 * gain(two, PAPER),
-            differs_by("The program itself gives six in series 1.8 times the gain of two. The paper's law does not \
-             find these shares, see above.");
-        "section 5", format!("Where no call is marked, and a server hears a number alone (Csf_up of algorithm 1), the \
-         algorithm works where servers are in a strict order (state is nowhere of at most {:.0} % of the calls), and not \
-         for core and edge servers, which have none.", 100.0 * LOST),
-            ["Calls whose state is nowhere at {:.0} % of the optimum: {}", 100.0 * JUMP[1], lost(UNMARKED, &all)],
+            differs_by("The linear program gives six in series 1.8 times the gain of two. The paper's law does not \
+             find these shares.");
+        "section 5", format!("Without marks in calls, the algorithm works in a strict order (at most {:.0} % of the \
+         calls have no state anywhere), but not for core and edge servers.", 100.0 * LOST),
+            ["Calls without state anywhere at {:.0} % of the optimum: {}", 100.0 * JUMP[1], lost(UNMARKED, &all)],
             ordered.iter().all(|row| row.without_state[UNMARKED] <= LOST) && edges.without_state[UNMARKED] > LOST;
-        "section 5", "The algorithm will not work for networks of core and edge servers, which have no strict order.",
+        "section 5", "The algorithm does not work for core and edge servers, which have no strict order.",
             ["With marks: {}", each(PAPER, &[edges])],
             edges.carried[PAPER] <= edges.carried[BY_HAND],
-            differs_by("The mark of each call and notices for each neighbour, docs/chain.md, do without \
-             an order.");
-        "section 6", "The rule of Cortes et al., which looks at one server, carries fewer calls with state than the \
+            differs_by("Marks in calls and notices per neighbour (docs/chain.md) need no order.");
+        "section 6", "The rule of Cortes et al., which considers one server, carries fewer calls with state than the \
          distributed algorithm.",
-            ["{} With the paper's law: {} State nowhere at {:.0} % of the optimum: {}", each(CORTES, &all),
+            ["{} With the paper's law: {} No state anywhere at {:.0} % of the optimum: {}", each(CORTES, &all),
              each(PAPER, &all), 100.0 * JUMP[1], lost(CORTES, &all)],
             all.iter().all(|row| row.carried[CORTES] < row.carried[PAPER]);
         "docs/evidence/chain.md",
-        format!("Our law comes close to the optimum ({CLOSE} to {HIGHEST} %) in every network."),
+        "Our law comes close to the optimum in every network.",
             ["{}", each(LEVEL, &all)],
             close(LEVEL, &all);
     }
@@ -303,8 +299,8 @@ fn jump(rows: &[Row]) -> Statement {
     Statement::check(
         "docs/evidence/chain.md",
         format!(
-            "Our law follows a load that jumps from {from:.0} to {to:.0} % of the optimum; the paper's, which gives away \
-             deltaC in a period, does not do so everywhere, and what is lost meanwhile comes again until nothing works."
+            "Our law follows a jump from {from:.0} to {to:.0} % of the optimum; the paper's law, which delegates \
+             deltaC per period, does not everywhere."
         ),
         format!("Calls answered. Law level: {}. Law paper: {}.", each(1), each(0)),
         all(1) && !all(0),
@@ -328,17 +324,16 @@ pub(super) fn of_goodput(without: &[Vec<Step>], with: &[Vec<Step>], optimum: f64
     let carried = |lines: &[Vec<Step>], mode: usize| capacity(&lines[mode]);
     let percent = |mode: usize| 100.0 * carried(without, mode) / optimum;
     let mut claims = claims! {
-        "section 2.3.1", "Both stateful, the maximum is around 4700 calls/s; with shares of the program 5200.",
-            ["Carried up to {:.0} and, halves, {:.0} calls/s; the program has {optimum:.2}.", carried(without, both),
+        "section 2.3.1", "Both stateful carry about 4700 calls/s, the shares of the linear program 5200.",
+            ["Up to {:.0} and, with halves, {:.0} calls/s; linear program {optimum:.2}.", carried(without, both),
              carried(without, goodput::HALVES)],
             near(carried(without, both), STATEFUL) && near(carried(without, goodput::HALVES), optimum);
         "section 3", format!("The dynamic algorithm comes close to the optimum ({CLOSE} to {HIGHEST} %)."),
             ["Law paper {:.0} calls/s, {:.1} %; law level {:.0}, {:.1} %. Loads are 100 calls/s apart with --quick.",
              carried(without, paper), percent(paper), carried(without, level), percent(level)],
             [paper, level].iter().all(|&mode| (CLOSE..=HIGHEST).contains(&percent(mode)));
-        "section 6", "The rule of Cortes et al. does not ensure that a call's state is kept: it carries fewer calls \
-         with state than both servers stateful.",
-            ["With state up to {:.0} calls/s; at 4700 offered {:.0} % of the calls have none. Both stateful carry {:.0}.",
+        "section 6", "The rule of Cortes et al. carries fewer calls with state than two stateful servers.",
+            ["Up to {:.0} calls/s with state; at 4700 offered {:.0} % of the calls have none. Both stateful: {:.0}.",
              capacity_with_state(&without[goodput::CORTES]),
              100.0 * at_load(&without[goodput::CORTES], STATEFUL).share_without_state(), carried(without, both)],
             capacity_with_state(&without[goodput::CORTES]) < carried(without, both);
@@ -349,8 +344,7 @@ pub(super) fn of_goodput(without: &[Vec<Step>], with: &[Vec<Step>], optimum: f64
 
 /// Claims about the paper's measurements, which include the 100 Trying.
 fn as_measured(with: &[Vec<Step>]) -> Vec<Statement> {
-    const UNKNOWN: &str =
-        "The paper does not know the reason of the drop (section 4), and the model has none for it.";
+    const UNKNOWN: &str = "The paper does not know the reason for the drop (section 4); the model has none.";
     let [both, paper, level] = [goodput::BOTH, goodput::PAPER, goodput::LEVEL];
     let carried = |mode: usize| capacity(&with[mode]);
     let gain = |mode: usize| 100.0 * (carried(mode) / carried(both) - 1.0);
@@ -361,8 +355,8 @@ fn as_measured(with: &[Vec<Step>]) -> Vec<Statement> {
     let falls = |mode: usize| with[mode].last().map_or(0.0, |step| step.goodput) / peak(&with[mode]);
     claims! {
         "section 4", "The static configuration carries 4000 calls/s, less than a single stateful server (4700).",
-            ["{:.0} calls/s. The paper gives no reason; here it is the 100 of the second server, a seventh message \
-             for the first one: without it two carry as much as one, and {:.0} with state at the first one alone.",
+            ["{:.0} calls/s. The paper gives no reason. Here the first server also processes the 100 of the second; \
+             without it two carry as much as one, and {:.0} with state at the first alone.",
              carried(both), carried(goodput::FIRST)],
             near(carried(both), 4000.0), about(1);
         "section 4", "SERvartuka carries 15 % more than the static configuration.",
@@ -371,8 +365,8 @@ fn as_measured(with: &[Vec<Step>]) -> Vec<Statement> {
         "section 4", format!("SERvartuka carries 4600 calls/s (within {:.0} %).", 100.0 * NEAR),
             ["Law paper {:.0} calls/s; law level {:.0}.", carried(paper), carried(level)],
             near(carried(paper), 4600.0), about(1),
-            differs_by("The model's prices are those of figure 2; what else the paper's servers did with two in \
-             series, it does not say.");
+            differs_by("The model has the costs of figure 2. The paper does not mention further costs of two in \
+             series.");
         "section 4", "The throughput of the static configuration drops significantly at 3500 calls/s.",
             ["{:.1} % of the offered calls are missing at 3500 calls/s.", 100.0 * lost(both, 3500.0)],
             lost(both, 3500.0) > DROP, about(1), differs_by(UNKNOWN);
@@ -394,11 +388,11 @@ pub(super) fn of_order(pairs: &[Pair]) -> Vec<Statement> {
     let each = pairs.iter().map(|pair| format!("{} {:.2}", pair.name, pair.ratio()));
     let each = each.collect::<Vec<_>>().join(", ");
     claims! {
-        "section 3", format!("An order of delegation reduces call set-up times: one end of the series is better at each \
-         load, by {:.0} % at least.", 100.0 * DIFFERS),
-            ["State at the last, in times the mean with state at the first: {each}."],
+        "section 3", format!("An order of delegation reduces set-up times: one end of the series is better at each \
+         load, by at least {:.0} %.", 100.0 * DIFFERS),
+            ["Mean with state at the last, relative to state at the first: {each}."],
             pairs.iter().all(|pair| pair.ratio() > 1.0 + DIFFERS)
                 || pairs.iter().all(|pair| pair.ratio() < 1.0 - DIFFERS),
-            differs_by("Set-up time is waiting in queues, and the work of a call is the same in either order.");
+            differs_by("Set-up time is waiting in queues, and a call is the same work in either order.");
     }
 }

@@ -126,17 +126,16 @@ fn claims(alone: &Alone, compared: &Compared) -> Vec<Statement> {
     let (variation, seen) = (alone.variation(FRONT), alone.higher(MONITOR));
     let from_in_front = alone.higher(FRONT);
     claims! {
-        "section VI-B", "There are similar variations of latency when machines contend for a single network card.",
-            ["From in front the standard deviation of the 95th percentiles is {variation:.1} times that alone."],
+        "section VI-B", "Latency varies similarly when machines contend for a single network card.",
+            ["Measured at the caller's side the standard deviation of p95 is {variation:.1} times that alone."],
             ClaimVerdict::above(variation, 3.0);
-        "section IV-A", "The latency that is measured on the server is the total latency of the flow of execution: a monitor there \
-         sees the contention.",
-            ["By a monitor the mean of the 95th percentiles is {seen:.2} times that of the other seconds, from in front \
-              {from_in_front:.1} times."],
+        "section IV-A", "A monitor on the server measures the total latency, including the contention.",
+            ["The mean p95 is {seen:.2} times that of the other seconds on the server, {from_in_front:.1} times at \
+             the caller's side."],
             ClaimVerdict::above(seen, 1.5),
-            differs_by("The hypervisor shares the card out: what waits for it has not been captured yet on its way in, and has been \
-                        on its way out.");
-        => compared.no_worse(SLOW, "Where the card is slow and carries all messages, the queue is no worse than TLWL.");
-        => compared.no_worse(FULL, "Where the card is overloaded, the queue is no worse than TLWL.");
+            differs_by("Packets wait for the card in the hypervisor: before the monitor captures them on their way \
+             in, and after it on their way out.");
+        => compared.no_worse(SLOW, "If the card is slow and carries all messages, the queue is no worse than TLWL.");
+        => compared.no_worse(FULL, "If the card is overloaded, the queue is no worse than TLWL.");
     }
 }

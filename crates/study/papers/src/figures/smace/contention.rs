@@ -91,15 +91,15 @@ fn claims(seen: &[Seen]) -> Vec<Statement> {
     let (inside, most) = (of(|seen| seen.inside), of(|seen| seen.most));
     let below = Interval::over(seen.iter().map(|seen| -seen.most));
     claims! {
-        "section VI-B", "There is much more variation with neighbours, at the same low load.",
-            ["The standard deviation of the 95th percentiles is {variation:.1} times that alone."],
+        "section VI-B", "Latency varies much more with neighbours, at the same low load.",
+            ["The standard deviation of p95 is {variation:.1} times that alone."],
             ClaimVerdict::above(variation, 3.0);
-        "section VI-B", "For some 100 s latency is higher, although the server has no more to do.",
-            ["The mean of the 95th percentiles is {higher:.1} times that of the other seconds."],
+        "section VI-B", "For some 100 s latency is higher at the same load.",
+            ["The mean p95 is {higher:.1} times that of the other seconds."],
             ClaimVerdict::above(higher, 1.5);
-        "section II", "Balancers that count on latency being fine as long as no server is overloaded are wrong here.",
-            ["At {LOAD:.0} calls/s the server has {inside:.0} microseconds with neighbours, over the threshold of \
-             1,000; alone {most:.0} in the worst second."],
+        "section II", "Low latency does not follow from the absence of overload.",
+            ["At {LOAD:.0} calls/s {inside:.0} microseconds with neighbours, above the threshold of 1,000; alone \
+             {most:.0} in the worst second."],
             ClaimVerdict::above(inside, 1_000.0).and(ClaimVerdict::above(below, -1_000.0));
     }
 }

@@ -11,8 +11,8 @@ use sim::engine::TimeSpread;
 /// Look-ups per second of a database.
 const RATE: f64 = 1_500.0;
 /// Cause: the queue loses more calls than TLWL in front of an overloaded database.
-const WHY_MORE: &str = "TLWL lets a thousand calls wait in the buffer of the database, for 2.7 s, which are carried once the \
-                        neighbours are gone; the queue refuses what has waited for 250 ms.";
+const WHY_MORE: &str = "With TLWL a thousand calls wait in the database for 2.7 s until the neighbours are gone; the \
+ queue refuses calls after 250 ms.";
 /// Target latency of the estimators.
 const GOAL: Duration = Duration::from_millis(5);
 
@@ -63,29 +63,35 @@ fn claims(compared: &Compared) -> Vec<Statement> {
     let monitored = compared.of(SLOW, Way::Paper, lost);
     let half = compared.beside_tlwl(FULL, Way::Queue, |run| set_up(run, 95.0));
     claims! {
-        "section IV-A", "If the database is suddenly slow, the latency of the servers is affected as well.",
+        "section IV-A", "A suddenly slow database also affects the latency of the servers.",
             ["{slower:.1} times the latency, at the same load."],
             ClaimVerdict::above(slower, 2.0);
-        "section IV-A", "This decreases the load of the servers, even though they have room for more.",
-            ["Where the database is slow and carries all calls, a server gets {less:.2} of the calls that it got before with the \
-              paper's monitors, {kept:.2} by TLWL; it asked for {CAPACITY:.0} a second at most, and got {:.0}.",
+        "section IV-A", "A slow database decreases the load of the servers, although they have free capacity.",
+            ["If the database is slow and carries all calls, a server gets {less:.2} of its previous calls with the \
+             paper's monitors, {kept:.2} by TLWL; it asked for at most {CAPACITY:.0}/s and got {:.0}.",
              LOAD / SERVERS as f64],
             ClaimVerdict::below(less, 0.9).and(ClaimVerdict::above(kept, 0.9)), about(1);
-        "section IV-A", "The decrease leads to fewer queries, which relieves the database and returns latency to normal.",
-            ["Where the database is overloaded, the mean of the 95th percentiles is {paper:.1} ms with the paper's monitors, \
-              {tlwl:.0} by TLWL; {goal:.0} are asked for."],
+        "section IV-A", "The decrease leads to fewer queries, relieves the database and returns latency to normal.",
+            ["If the database is overloaded, the mean p95 is {paper:.1} ms with the paper's monitors, {tlwl:.0} by \
+             TLWL; the goal is {goal:.0}."],
             ClaimVerdict::below(paper, goal).and(ClaimVerdict::above(tlwl, goal)), about(2),
-            differs_by("A reduction comes every 10 s, and what has piled up in the database by then has to be worked off.");
-        "ours", "Where the database is slow and yet carries all calls, estimates cost none of them.",
-            ["{monitored:.1} % lost with the paper's monitors; {:.1} % by TLWL.",
+            differs_by("A reduction comes only every 10 s, and the backlog in the database must be processed \
+             first.");
+        "ours", "If the database is slow but carries all calls, estimates lose no calls.",
+            ["{monitored:.1} % lost with the paper's monitors, {:.1} % by TLWL.",
              compared.of(SLOW, Way::Tlwl, lost)],
             ClaimVerdict::below(monitored, 0.1), about(1),
-            differs_by("The estimator asks for less whatever the cause of the latency, and no other server has more room.");
-        => compared.no_worse(SLOW, "Where the database is slow and carries all calls, the queue is no worse than TLWL.");
-        => compared.no_worse(FULL, "Where the shared database is overloaded, the queue is no worse than TLWL.").about(2).differs_by(WHY_MORE);
-        "ours", "Where the shared database is overloaded, the queue sets 95 % of the calls that it carries up in less than half of the time.",
-            ["In {half:.2} of it."],
+            differs_by("The estimator asks for less whatever the cause of the latency, and no other server has free \
+             capacity.");
+        => compared.no_worse(SLOW, "If the database is slow and carries all calls, the queue is no worse than \
+         TLWL.");
+        => compared.no_worse(FULL, "If the shared database is overloaded, the queue is no worse than \
+         TLWL.").about(2).differs_by(WHY_MORE);
+        "ours", "If the shared database is overloaded, the queue halves the set-up time of 95 % of the carried \
+         calls.",
+            ["{half:.2} times that of TLWL."],
             ClaimVerdict::below(half, 0.5), about(2);
-        => compared.no_worse(OWN, "Where one server's own database is overloaded, the queue is no worse than TLWL.").about(4);
+        => compared.no_worse(OWN, "If one server's own database is overloaded, the queue is no worse than \
+         TLWL.").about(4);
     }
 }

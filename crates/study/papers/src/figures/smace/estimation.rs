@@ -166,28 +166,27 @@ fn claims(plans: &[CloudPlan], results: &[Vec<CloudResults>], length: u64) -> Ve
     let sooner = Interval::over(backs(1).zip(backs(2)).map(|(paper, ours)| paper - ours));
     let [back_paper, back_ours] = [1, 2].map(|law| Interval::over(backs(law)));
     claims! {
-        "section VI-C", "If the latency spikes above the threshold, the load is reduced to 90 % of the current \
-         goodput.",
+        "section VI-C", "Latency above the threshold reduces the load to 90 % of the current goodput.",
             ["{exact} of {reductions} reductions."],
             exact == reductions && exact > 0;
-        "section VI-C", "The requested load only changes every 10 seconds.",
-            ["{gap:.0} s between two changes at least."],
+        "section VI-C", "The requested load changes only every 10 s.",
+            ["At least {gap:.0} s between two changes."],
             gap >= 10.0 && gap.is_finite();
-        "section VI-C", "So it stays the same at times, in every run, even though the latency spikes well above the \
-         threshold.",
-            ["In {ignored} seconds above the threshold."],
+        "section VI-C", "So the load sometimes stays the same while latency is well above the threshold, in every \
+         run.",
+            ["In {ignored} s above the threshold."],
             seen.iter().all(|seen| seen.ignored > 0), about(1);
-        "section VI-C", "Growth is small if latency is close to the threshold, and big if it is safely under it.",
-            ["At most by the part {small:.2} of it with less than a third to spare, and {large:.2} with more."],
+        "section VI-C", "Growth is small close to the threshold, and large far below it.",
+            ["At most by the fraction {small:.2} with less than a third to spare, and {large:.2} with more."],
             ClaimVerdict::above(small, 0.0).and(ClaimVerdict::above(more, 0.0));
-        "abstract", "The system manages to lower latency by reducing the load to the server.",
+        "abstract", "The system lowers latency by reducing the load of the server.",
             ["Above the threshold in {:.0} % of the seconds at {:.0} calls/s; without an estimate {:.0} % at {:.0}.",
              high(1), carried(1), high(0), carried(0)],
             ClaimVerdict::above(lower, 0.0), about(1);
-        "ours", "The law proven is above the threshold less often, and asks for 90 % of what it did before the \
-         neighbours sooner after they are gone.",
-            ["In {:.0} % of the seconds, at {:.0} calls/s; back after {back_ours:.0} s, the paper's after \
-              {back_paper:.0}.", high(2), carried(2)],
+        "ours", "The law `proven` is above the threshold less often, and recovers to 90 % of its previous load \
+         sooner.",
+            ["In {:.0} % of the seconds, at {:.0} calls/s; recovers after {back_ours:.0} s, the paper's law after \
+             {back_paper:.0}.", high(2), carried(2)],
             ClaimVerdict::above(fewer, 0.0).and(ClaimVerdict::above(sooner, 0.0)), about(3);
     }
 }

@@ -168,8 +168,8 @@ impl Compared {
             "ours",
             statement,
             format!(
-                "Of the calls that are carried, 95 % are set up in {p95:.2} times the time, 99 % in {p99:.2} ({LONGER} \
-                 is allowed); {lost:.2} % are lost, by TLWL {tlwl:.2} ({MORE_LOST} points more are allowed)."
+                "Set-up of carried calls, relative to TLWL: p95 {p95:.2}, p99 {p99:.2} (limit {LONGER}). Lost: \
+                 {lost:.2} %, by TLWL {tlwl:.2} (limit {MORE_LOST} points more)."
             ),
             verdict.and(ClaimVerdict::below(more, MORE_LOST)),
         )

@@ -4,7 +4,7 @@ use super::batches::Batches;
 use crate::figures::FigureOptions;
 use base::Instant;
 use config::scenario::{
-    BalancerSettings, Costs, Group, HostFault, HostRole, Scenario, StallSettings, Stream, Ties, What,
+    BalancerSettings, Costs, FaultKind, Group, HostFault, HostRole, Scenario, StallSettings, Stream, Ties,
 };
 use core::time::Duration;
 use load::{INVITE_WORK, RandomTime, RateStep};
@@ -237,7 +237,7 @@ impl Case {
                     group: 1,
                     host: last,
                     at: Duration::ZERO,
-                    what: What::Slowdown(0.5),
+                    kind: FaultKind::Slowdown(0.5),
                 });
             }
             Half::Known => servers.capacities[usize::from(last)] /= 2.0,

@@ -108,8 +108,7 @@ fn claims(runs: &Runs, at: usize) -> Vec<Statement> {
     let by_response = order(&response);
     let correlation = correlation(&POLICIES.map(|policy| (mean(of(policy)).ln(), response(policy).ln())));
     claims! {
-        "section I", "Naive approaches lead to imbalances, so that their distributions of occupancy have large \
-         tails.",
+        "section I", "Naive approaches cause imbalances: their distributions of occupancy have long tails.",
             ["{}", listed(&["round-robin", "hash", "fnv-hash", "cjsq", "tjsq", "tlwl-1.75"], 0.999)],
             tails, about(at);
         "section V", "TLWL and TJSQ balance the distributions of occupancy across the cluster.",
@@ -119,8 +118,8 @@ fn claims(runs: &Runs, at: usize) -> Vec<Statement> {
                 .iter()
                 .all(|policy| percentile(of(policy), 0.99) < percentile(of("hash"), 0.99)), about(at);
         "section I", "Occupancy decides response times.",
-            ["{}: order by mean occupancy: {}; by mean response time of INVITE: {}; correlation of their logarithms \
-             {correlation:.3} (the check asks for 0.9).", capital(setting.servers.name()), by_occupancy.join(", "),
+            ["{}: order by mean occupancy: {}; by mean response time of INVITE: {}; correlation of the logarithms \
+             {correlation:.3} (the check requires 0.9).", capital(setting.servers.name()), by_occupancy.join(", "),
              by_response.join(", ")],
             correlation >= 0.9, about(at);
     }

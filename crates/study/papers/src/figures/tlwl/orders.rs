@@ -8,28 +8,29 @@ use core::ops::Range;
 use sim::stats::Interval;
 
 /// Cause: CJSQ is not worse than a hash if servers pause.
-pub(super) const NO_CALL_ENDS: &str = "A server that stands still ends no calls, so that CJSQ sees more of them there and \
-    sends none; a hash goes on sending. The paper says nothing of servers that pause, and on steady ones the two are alike.";
+pub(super) const NO_CALL_ENDS: &str = "A paused server ends no calls. So CJSQ sees more calls there and sends none, \
+ while a hash keeps sending. The paper does not mention pauses of servers.";
 /// Cause: rare pauses are not enough at low loads.
-const PAUSES: &str = "It hangs on how long the pauses are, of which the paper says nothing: of 0.5 s they add too little \
-    to the mean at these loads, of 1 s they make every other policy more than ten times slower at 1200 calls/s (last plot but one).";
+const PAUSES: &str = "The result depends on the length of pauses, which the paper does not give. Pauses of 0.5 s add \
+ too little at these loads; 1 s makes every other policy more than ten times slower at 1200 calls/s.";
 /// Cause: the queues of a paused server do not grow further.
-const ABSORBED: &str = "It hangs on what a server does with requests that come again, of which the paper says nothing. One that absorbs \
-    them catches up after a pause; one that pays for them in full falls further behind (last plot).";
+const ABSORBED: &str = "The result depends on how a server treats retransmitted requests, which the paper does not \
+ say. A server that absorbs them catches up after a pause; a server that processes them in full falls further \
+ behind.";
 /// Cause: a BYE can take longer.
-const ITS_SERVER: &str = "A BYE must go to the server of its call, however much waits there; with a policy that knows where \
-    least waits an INVITE is ahead of it near the capacity.";
+const ITS_SERVER: &str = "A BYE must go to the server of its call, however long the queue there. An INVITE goes to \
+ the shortest queue.";
 
 /// Claims about the paper's orders of magnitude.
 pub(super) fn magnitudes(view: &View<'_>, setting: Setting) -> Vec<Statement> {
     let faster = |loads, times, source, statement| view.faster(setting, loads, times, source, statement);
     claims! {
-        => faster(Loads::Moderate, 10.0, "section I", "For low to moderate workloads, TLWL and TJSQ answer an INVITE in a \
-                  time an order of magnitude below that of any other approach.").differs_by(PAUSES);
-        => faster(Loads::Moderate, 5.0, "digest, section VII", "Under light to moderate loads, TLWL-1.75, TLWL-2 and TJSQ \
-                  answer an INVITE at least five times as fast as the others.").differs_by(PAUSES);
-        => faster(Loads::High, 100.0, "section I; digest, section VII", "Under high loads the improvement grows to two \
-                  orders of magnitude.").differs_by(ABSORBED);
+        => faster(Loads::Moderate, 10.0, "section I", "At low to moderate loads TLWL and TJSQ answer an INVITE an \
+         order of magnitude faster than all others.").differs_by(PAUSES);
+        => faster(Loads::Moderate, 5.0, "digest, section VII", "At light to moderate loads TLWL-1.75, TLWL-2 and TJSQ \
+         answer an INVITE at least five times as fast as the others.").differs_by(PAUSES);
+        => faster(Loads::High, 100.0, "section I; digest, section VII", "At high loads the improvement grows to two \
+         orders of magnitude.").differs_by(ABSORBED);
     }
 }
 
@@ -70,18 +71,18 @@ pub(super) fn orders(view: &View<'_>, setting: Setting) -> Vec<Statement> {
     let (worst, by_more) = later(view, setting, "cjsq", "tjsq");
     let (heavier, by_weight) = later(view, setting, "tlwl-2", "tlwl-1.75");
     claims! {
-        "section V-A", "Three groups: TLWL is best, TJSQ moderate, CJSQ worst.",
+        "section V-A", "TLWL is best, TJSQ moderate, CJSQ worst.",
             ["{} At {MODERATE:.0} and {HIGH:.0}: {by}; {by_more}.",
              view.listed(setting, &["tlwl-1.75", "tjsq", "cjsq"], HIGH)],
             moderate.and(worst);
         "digest, section IV A", "TJSQ is almost as good as TLWL-1.75.",
-            ["It takes {:.3} times as long (limits of the check: 0.8 and 1.25).", ms("tjsq") / tlwl],
+            ["{:.3} times its time (limits of the check: 0.8 and 1.25).", ms("tjsq") / tlwl],
             alike(view, setting, "tjsq", "tlwl-1.75", 0.8..1.25);
         "digest, section IV A", "1.75 is the best ratio of weights, better than 2.",
             ["{} At {MODERATE:.0} and {HIGH:.0}: {by_weight}.", view.listed(setting, &["tlwl-1.75", "tlwl-2"], HIGH)],
             heavier;
-        "section V-B", "Response times are not the most reliable measure of load: the server with the lowest average gets \
-         too many calls before the balancer sees it.",
+        "section V-B", "Response times are not the most reliable measure of load: the server with the lowest average \
+         gets too many calls.",
             ["{}", view.listed(setting, &["rwma", "tlwl-1.75"], HIGH)],
             ClaimVerdict::above_zero(view.above(setting, "rwma", ("tlwl-1.75", 2.0), HIGH));
     }
@@ -104,7 +105,8 @@ pub(super) fn byes(view: &View<'_>, invites: &View<'_>, setting: Setting) -> Vec
         => shorter(view, invites, setting);
         => view.faster(setting, Loads::High, 1.0, "section V-A", lowest);
         "section V-A", "The differences are smaller than for INVITE, since a BYE must go to the server of its call.",
-            ["At {HIGH:.0} calls/s hash takes {:.1} times as long as tlwl-1.75 for a BYE, {:.1} times for an INVITE.",
+            ["At {HIGH:.0} calls/s hash takes {:.1} times the time of tlwl-1.75 for a BYE, {:.1} times for an \
+             INVITE.",
              hash(view), hash(invites)],
             hash(view) < hash(invites);
     }
@@ -121,7 +123,7 @@ fn shorter(view: &View<'_>, invites: &View<'_>, setting: Setting) -> Statement {
         let not = |verdict: ClaimVerdict| {
             let policies: Vec<&str> =
                 POLICIES.into_iter().filter(|policy| of(load, policy) == verdict).collect();
-            policies.join(", ")
+            if policies.len() == POLICIES.len() { "all".to_owned() } else { policies.join(", ") }
         };
         let parts = [("not", not(ClaimVerdict::Fails)), ("open for", not(ClaimVerdict::Open))];
         let parts = parts.into_iter().filter(|part| !part.1.is_empty());
@@ -131,9 +133,8 @@ fn shorter(view: &View<'_>, invites: &View<'_>, setting: Setting) -> Statement {
     };
     let tlwl = |view: &View<'_>| view.ms(setting, "tlwl-1.75", HIGH);
     let measured = format!(
-        "faster than INVITE {}. With tlwl-1.75 at {HIGH:.0} calls/s a BYE takes {:.2} ms and an INVITE {:.2}: the one \
-         goes where its call is, the other where least waits, and where waits are longer than the {:.2} ms by which \
-         the work differs, that decides.",
+        "faster than INVITE {}. With tlwl-1.75 at {HIGH:.0} calls/s a BYE takes {:.2} ms and an INVITE {:.2}, \
+         although the work of an INVITE is {:.2} ms more.",
         loads.iter().map(text).collect::<Vec<_>>().join("; "),
         tlwl(view),
         tlwl(invites),

@@ -123,17 +123,18 @@ pub(super) fn vary(work: &FigureRun<'_>) -> Varied {
             ),
         ],
         claims: claims! {
-            "section I", "For moderate workloads TLWL's response time is an order of magnitude below that of any \
-             other approach: with longer pauses?",
+            "section I", "With longer pauses TLWL is an order of magnitude faster than all others at moderate \
+             loads.",
                 ["At {LOAD:.0} calls/s {listed}. {BASE} takes {:.2} to {:.2} ms.", lengths.base[0],
                  lengths.base[lengths.base.len() - 1]],
                 all;
-            "section I", "Under high loads the improvement grows to two orders of magnitude: with servers that pay \
-             for requests that come again?",
-                ["At {HIGH:.0} calls/s {listed_prices}. Times the {:.1} ms of {BASE} for nothing: {}; times its \
-                 {:.1} ms at the full price: {}.", prices.base[0], prices.at(0), prices.base[last], prices.at(last)],
+            "section I", "With servers that process retransmissions in full the improvement at high loads is two \
+             orders of magnitude.",
+                ["At {HIGH:.0} calls/s {listed_prices}. In multiples of {BASE}, with free retransmissions ({:.1} ms): \
+                 {}; with retransmissions in full ({:.1} ms): {}.", prices.base[0], prices.at(0),
+                 prices.base[last], prices.at(last)],
                 all_prices,
-                differs_by("A server that stands still ends no calls, so that CJSQ soon sends it no more."), about(1);
+                differs_by("A paused server ends no calls, so CJSQ soon sends it no more."), about(1);
         },
         notes: vec![
             "How long servers pause, and how often, decides by how much policies differ: a policy that does not see the \

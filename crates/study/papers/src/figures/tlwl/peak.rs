@@ -235,8 +235,8 @@ impl Peaks {
             "section V-B", "By response times the balancer does not find the least loaded server.",
                 ["{}", self.listed(&["rwma", "tlwl-1.75"])],
                 self.of("rwma") < tlwl,
-                differs_by("The server with the lowest average gets too many calls for a while, and answers late: \
-                 the response times show it (tlwl-2). No call fails by that where repeated requests are absorbed.");
+                differs_by("The server with the lowest average gets too many calls for a while and answers late \
+                 (tlwl-2). No call fails where repeated requests are absorbed.");
         }
     }
 
@@ -247,7 +247,7 @@ impl Peaks {
         let others = OTHERS.iter().map(|policy| self.of(policy)).fold(0.0, f64::max);
         let measured = self.listed(&POLICIES);
         if others > self.ideal() - 0.99 * self.step {
-            let why = "Others reach the capacity of the servers, of which no policy can get more.";
+            let why = "Others also reach the capacity of the servers.";
             return Statement::out_of_reach(source, statement, measured, why);
         }
         Statement::check(source, statement, measured, self.of("tlwl-1.75") > others + 0.99 * self.step)
@@ -268,7 +268,7 @@ impl Peaks {
         };
         let least = self.least(&OTHERS);
         let measured = format!(
-            "{}: {} (the check asks for {:.0} % above one of them).",
+            "{}: {} (the check requires {:.0} % above one).",
             capital(self.servers.name()),
             OTHERS.iter().map(gain).collect::<Vec<_>>().join(", "),
             100.0 * (GAIN - 1.0)
@@ -282,7 +282,7 @@ impl Peaks {
     fn worst(&self) -> Statement {
         let (source, statement) = (
             "section V-B",
-            "With pause times, CJSQ is significantly worse than the others, worse than a static allocation such as \
+            "With pause times CJSQ is significantly worse than the others, even than a static allocation such as \
              Hash.",
         );
         let fixed = ["round-robin", "hash", "fnv-hash"];
@@ -302,8 +302,8 @@ impl Peaks {
     /// Explains why peaks cannot differ by much.
     fn all_near(&self, policies: &[&str]) -> String {
         format!(
-            "Servers that only queue carry all that they can carry behind any policy that gives each its share in the \
-             long run. All of these reach {:.1} % of it at least, which leaves no room for more than {:.0} %.",
+            "Any policy with even shares in the long run fills these servers: all reach at least {:.1} % of the \
+             capacity, which leaves room for {:.0} %.",
             100.0 * self.least(policies) / self.ideal(),
             100.0 * (self.ideal() / self.least(policies) - 1.0)
         )
@@ -327,7 +327,7 @@ impl Peaks {
                     capital(self.servers.name()),
                     unheld("tlwl-1.75")
                 ),
-                "It is put in: a call that is held costs a server of the model nothing. The paper found it of a machine.",
+                "In the model a held call costs nothing, by assumption.",
             );
         }
     }
@@ -390,9 +390,9 @@ fn balancer(work: &FigureRun<'_>) -> Statement {
         "section V-B; digest, section I",
         "The balancer can support up to about 5400 calls/s before it becomes overloaded, about 17 servers of 300.",
         format!(
-            "With a balancer whose messages take so long that it carries {BALANCER:.0} calls/s of {MESSAGES} messages, {} servers \
-             carry {:.0} calls/s of {few:.0} and {} servers {:.0} of {many:.0}. The check asks for 95 % of the {} servers, \
-             and for 90 to 100 % of the balancer.",
+            "With a balancer for {BALANCER:.0} calls/s of {MESSAGES} messages, {} servers carry {:.0} calls/s of \
+             {few:.0} and {} servers {:.0} of {many:.0}. The check requires 95 % of the {} servers, and 90 to 100 % \
+             of the balancer.",
             BEHIND[0], peaks[0], BEHIND[1], peaks[1], BEHIND[0]
         ),
         peaks[0] >= 0.95 * few && (0.9 * BALANCER..=BALANCER).contains(&peaks[1]),
@@ -414,10 +414,11 @@ fn near_the_capacity(work: &FigureRun<'_>) -> Statement {
     let most = peaks.iter().copied().fold(0.0, f64::max);
     Statement::check(
         "section V-B",
-        "TLWL has the highest peak throughput: of servers that pay for repeated requests, as near the capacity as it goes?",
+        "Near the capacity TLWL has the highest peak throughput, with servers that process repeated requests in \
+         full.",
         format!(
-            "Steady servers: tlwl-1.75 {best:.0}, {} calls/s of {:.0}, in steps of {:.0}. Each repeated request is as much \
-             work as the first, calls last 6 s in the mean, and {} s count after {} s of warm-up.",
+            "Steady servers: tlwl-1.75 {best:.0}, {} calls/s of {:.0}, in steps of {:.0}. Calls last 6 s on average; \
+             {} s count after {} s of warm-up.",
             listed.join(", "),
             first.ideal,
             first.load(1),
@@ -427,9 +428,8 @@ fn near_the_capacity(work: &FigureRun<'_>) -> Statement {
         best > most + 0.99 * first.load(1),
     )
     .differs_by(
-        "Round-robin gives each server as many calls, and CJSQ keeps as many there; as calls do not differ in work, both fill the \
-         servers as evenly as TLWL does in the long run. The others leave one behind now and then. Above the capacity nobody \
-         lasts for so long.",
+        "Calls do not differ in work, so round-robin and CJSQ fill the servers as evenly as TLWL in the long run. The \
+         other policies leave a server behind now and then.",
     )
 }
 
@@ -462,8 +462,8 @@ pub(in crate::figures) fn scaling(work: &FigureRun<'_>) -> Figure {
             "section V-B, figure 5",
             "Peak throughput grows linearly up to 10 servers.",
             format!(
-                "{}: {} calls/s and part of the capacity. As in the paper's ideal case, {} servers are to carry as many \
-                 times what one carries on its own; the check asks for 95 % of that everywhere.",
+                "{}: {} calls/s and part of the capacity. The check requires 95 % of the ideal, up to {} times one \
+                 server.",
                 capital(servers.name()),
                 list.join(", "),
                 counts[counts.len() - 1]

@@ -141,8 +141,8 @@ impl View<'_> {
         let bound = standings.iter().map(|standing| standing.best() / service).fold(f64::INFINITY, f64::min);
         if setting.servers == STEADY.servers && bound < times {
             let why = format!(
-                "There is too little to gain where servers only queue: the work of {} takes {service:.2} ms, so that \
-                 no policy whatever could be more than {bound:.1} times as fast as the best of the others.",
+                "Servers that only queue leave too little to gain: the work of {} takes {service:.2} ms, so no policy can \
+                 be more than {bound:.1} times as fast as the best of the others.",
                 if self.method == Method::Invite { "an INVITE" } else { "a BYE" }
             );
             return Statement::out_of_reach(source, statement, text.join(" "), why);

@@ -100,14 +100,13 @@ impl Peaks {
     fn unknown(&self) -> Vec<Statement> {
         let adapts = |policy: &&str| self.is_near(Knowing::Unknown, policy);
         claims! {
-            "section V-B; digest, section VI d", "TLWL is near the optimal 450 calls/s when the servers differ by \
-             half.",
-                ["{} The check asks for 90 %.", self.listed(Knowing::Unknown, &["tlwl-1.75", "tlwl-2"])],
+            "section V-B; digest, section VI d", "TLWL is near the optimal 450 calls/s when one server has half the \
+             speed.",
+                ["{} The check requires 90 %.", self.listed(Knowing::Unknown, &["tlwl-1.75", "tlwl-2"])],
                 self.is_near(Knowing::Unknown, "tlwl-1.75");
             => self.gain();
-            "section III", "Where the balancer does not know the capacities, the new algorithms adapt on their own \
-             (CJSQ, TJSQ, TLWL).",
-                ["{} The check asks for 90 % of each.", self.listed(Knowing::Unknown, &NEW)],
+            "section III", "CJSQ, TJSQ and TLWL adapt to capacities that the balancer does not know.",
+                ["{} The check requires 90 % of each.", self.listed(Knowing::Unknown, &NEW)],
                 NEW.iter().all(adapts),
                 differs_by("CJSQ alone does not: calls that are held hardly tell how fast a server is, so that both \
                  have as many and get as many. The paper says the same of it in section V-B; without holding times \
@@ -119,7 +118,7 @@ impl Peaks {
         let tlwl = self.of(Knowing::Unknown, "tlwl-1.75");
         let prior = PRIOR.map(|policy| self.of(Knowing::Unknown, policy)).into_iter().fold(0.0, f64::max);
         let (source, statement) =
-            ("sections III and V-B", "That is over 60 % more than the prior algorithms reach.");
+            ("sections III and V-B", "TLWL carries over 60 % more than the prior algorithms.");
         let measured = format!(
             "{} tlwl-1.75 is {:.0} % above the best of them.",
             self.listed(Knowing::Unknown, &PRIOR),
@@ -128,8 +127,8 @@ impl Peaks {
         let most = ideal(self.servers) / prior;
         if most < GAIN {
             let why = format!(
-                "An even split leaves the slow server with half of the calls, so that it can reach two thirds of the \
-                 ideal. Here it comes so close to that that even the ideal is only {:.0} % more.",
+                "An even split can reach two thirds of the ideal and comes so close that even the ideal is only {:.0} \
+                 % more.",
                 100.0 * (most - 1.0)
             );
             return Statement::out_of_reach(source, statement, measured, why);
@@ -145,17 +144,16 @@ impl Peaks {
                 && self.of(Knowing::Known, policy) >= self.of(Knowing::Unknown, policy)
         };
         claims! {
-            "section V-B", "CJSQ is fine without holding times, like TJSQ, and worse with them.",
-                ["{} {} The check asks for 90 % of both without, and of CJSQ for less with.",
+            "section V-B", "CJSQ is as good as TJSQ without holding times, and worse with them.",
+                ["{} {} The check requires 90 % of both without, and less of CJSQ with.",
                  self.listed(Knowing::Unheld, &["cjsq", "tjsq", "hash"]),
                  self.listed(Knowing::Unknown, &["cjsq", "tjsq", "hash"])],
                 ["cjsq", "tjsq"].iter().all(unheld)
                     && self.of(Knowing::Unknown, "cjsq") < self.of(Knowing::Unheld, "cjsq"),
-                differs_by("A server that absorbs repeated requests falls behind and does not collapse. The calls \
-                 that wait there are in progress, so that CJSQ sends it fewer in the end: late, but before callers \
-                 give up.");
-            "section III", "Dividing the estimated work by the capacity serves CJSQ, TJSQ and TLWL.",
-                ["{} The check asks for 90 % of each, and for no less than with capacities unknown.",
+                differs_by("A server that absorbs repeated requests falls behind without collapse. CJSQ counts its \
+                 waiting calls and sends fewer, before callers give up.");
+            "section III", "CJSQ, TJSQ and TLWL work if the estimated work is divided by the capacity.",
+                ["{} The check requires 90 % of each, and no less than with capacities unknown.",
                  self.listed(Knowing::Known, &SOME[1..])],
                 SOME[1..].iter().all(no_less),
                 differs_by("CJSQ alone falls short: among hundreds of calls in progress it hardly sees the few that \

@@ -101,10 +101,10 @@ impl World<'_> {
             Place::Server(host) => (self.hosts[host as usize].costs, None),
             Place::Database(_) => ([Duration::ZERO; MESSAGES as usize], self.look_up()),
         };
-        while let Some(begun) =
+        while let Some(service) =
             self.machine(place).cpu.start(now, |job| look_up.unwrap_or(costs[job.message as usize]))
         {
-            self.events.at(begun.at, Event::Finish(place, begun.ticket));
+            self.events.at(service.at, Event::Finish(place, service.ticket));
         }
     }
 
@@ -163,7 +163,8 @@ impl World<'_> {
                 }
                 self.set_up(now, call);
             }
-            // A server's work for the BYE ends when it has read it. A proxy still waits for the callee's response.
+            // The work of a server for the BYE ends when the server has read the BYE. A proxy still waits for the
+            // callee's response.
             HANGING_UP if host.costs[LAST as usize].is_zero() => host.end(Method::Bye),
             LAST => {
                 if !host.costs[LAST as usize].is_zero() {

@@ -46,7 +46,7 @@ impl World<'_> {
 
     /// The first message of a card's side may have passed the card.
     pub(super) fn through_card(&mut self, now: Instant, host: HostId, side: CardSide) {
-        let card = self.cards[host.index()].as_mut().expect("a message came to it");
+        let card = self.cards[host.index()].as_mut().expect("only hosts with a card have messages at it");
         let (carried, next) = card.through(now, side);
         if let Some(next) = next {
             self.queue.at(next, Event::Card(host, side));

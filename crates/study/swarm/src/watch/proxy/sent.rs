@@ -4,35 +4,36 @@ use super::super::balancer::grows_little;
 use super::super::dialogs::address_of;
 use super::super::hop::{self, scanned};
 use super::super::transactions::{Cancelled, Client, ClientId, Server, ServerId, method_of};
-use super::{ProcessRule, ProxyWatch, Sent, Why};
-use crate::call::{begins, call_of};
+use super::{ProcessRule, ProxyWatch, SendCause, Sent};
+use crate::call::{call_of, is_initial_invite};
 use std::net::SocketAddr;
 use wire::{Message, Method, SipUri, Via, response_target};
 
 impl ProxyWatch {
-    pub(super) fn all_sent(&mut self, sent: &[Sent], why: Why<'_, '_>) {
+    pub(super) fn all_sent(&mut self, sent: &[Sent], cause: SendCause<'_, '_>) {
         for one in sent {
-            self.sent(one, why);
+            self.sent(one, cause);
         }
     }
 
-    fn sent(&mut self, sent: &Sent, why: Why<'_, '_>) {
+    fn sent(&mut self, sent: &Sent, cause: SendCause<'_, '_>) {
         let message = scanned(sent);
         if let Some(status) = message.status() {
             let waited = self.waits_for(&message);
-            self.answer(sent, &message, status, why);
+            self.answer(sent, &message, status, cause);
             self.concluded(&message, status, waited);
         } else {
             self.hop.top_via(sent, &message);
             let branch = message.top_via().branch.unwrap_or_default().to_ascii_lowercase();
             let id = (branch, method_of(&message).to_vec());
             if let Some(client) = self.clients.get_mut(&id) {
-                ProcessRule::AgainUnasked.holds(matches!(why, Why::Timer), format_args!("to {}", sent.to));
+                ProcessRule::RetransmissionWithoutTimer
+                    .holds(matches!(cause, SendCause::Timer), format_args!("to {}", sent.to));
                 client.repeated(self.now, &sent.bytes, sent.to);
             } else if message.has_lower_vias() {
-                self.forwarded(sent, &message, id, why);
+                self.forwarded(sent, &message, id, cause);
             } else {
-                self.own(sent, &message, id, why);
+                self.own(sent, &message, id, cause);
             }
         }
     }
@@ -51,14 +52,14 @@ impl ProxyWatch {
             (Method::Invite, 200..) => {
                 let id = ServerId::new(response.top_via(), method_of(response));
                 let Some(server) = id.and_then(|id| self.servers.get(&id)) else { return };
-                let is_first = wire::scan(&server.request).is_ok_and(|request| begins(&request));
+                let is_first = wire::scan(&server.request).is_ok_and(|request| is_initial_invite(&request));
                 if is_first && status < 300 {
                     calls.accepted(self.now, response);
                 } else if is_first && waited {
                     let call = call_of(response);
                     let is_its = |server: &&Server| {
                         wire::scan(&server.request)
-                            .is_ok_and(|request| begins(&request) && call_of(&request) == call)
+                            .is_ok_and(|request| is_initial_invite(&request) && call_of(&request) == call)
                     };
                     let all = || self.servers.values().filter(is_its);
                     // A call that came by two ways, or again with credentials, ends with its last INVITE.
@@ -74,33 +75,35 @@ impl ProxyWatch {
     /// §18.2.2: checks that a response goes to the source of its request, whatever the Via left on top says. Once the
     /// request is answered, and perhaps forgotten, that Via may decide.
     fn check_way_back(&self, to: SocketAddr, server: Option<&Server>, via: &Via<'_>) {
-        let asked = |back: &SocketAddr| *back == to;
+        let is_expected = |back: &SocketAddr| *back == to;
         let came_from_there = match server {
-            Some(server) if !server.is_answered() => return ProcessRule::PassedBack.equal(to, server.back),
-            Some(server) => asked(&server.back),
-            None => self.unnamed.iter().any(|(_, back)| asked(back)),
+            Some(server) if !server.is_answered() => {
+                return ProcessRule::ForwardedResponseTarget.equal(to, server.back);
+            }
+            Some(server) => is_expected(&server.back),
+            None => self.unnamed.iter().any(|(_, back)| is_expected(back)),
         };
         let named = response_target(via);
         ProcessRule::ResponseTarget
             .holds(came_from_there || named == Some(to), format_args!("{to}, not {named:?}"));
     }
 
-    fn answer(&mut self, sent: &Sent, message: &Message<'_>, status: u16, why: Why<'_, '_>) {
+    fn answer(&mut self, sent: &Sent, message: &Message<'_>, status: u16, cause: SendCause<'_, '_>) {
         let id = ServerId::new(message.top_via(), method_of(message));
         let forked =
             id.as_ref().and_then(|id| self.servers.get(id)).filter(|_| self.hop.forks && status >= 300);
         if let Some(server) = forked.filter(|server| server.attempts > 0 && !server.is_answered()) {
             self.check_best(server, status);
         }
-        if let Why::Response { response, status: heard, client } = why {
+        if let SendCause::Response { response, status: heard, client } = cause {
             // §16.7 step 5; §17.1.1.1: a 100 concerns this hop only.
-            ProcessRule::Passed100.holds(status != 100, format_args!("to {}", sent.to));
+            ProcessRule::Forwarded100.holds(status != 100, format_args!("to {}", sent.to));
             if let Some(via) = response.second_via()
                 && status == heard
             {
                 hop::passed_back(response, message);
                 // §16.7 step 6.
-                ProcessRule::Passed503.holds(status != 503, format_args!("to {}", sent.to));
+                ProcessRule::Forwarded503.holds(status != 503, format_args!("to {}", sent.to));
                 let server = self.clients[client].server.as_ref().and_then(|of| self.servers.get(of));
                 self.check_way_back(sent.to, server, &via);
                 self.answered(response, message);
@@ -114,11 +117,12 @@ impl ProxyWatch {
         }
         let Some(server) = id.as_ref().and_then(|id| self.servers.get_mut(id)) else {
             // The request came from a client of RFC 2543.
-            let asked = self.unnamed.iter().any(|(_, back)| *back == sent.to);
-            return ProcessRule::AnswerUnasked.holds(id.is_none() && asked, format_args!("{}", sent.to));
+            let is_expected = self.unnamed.iter().any(|(_, back)| *back == sent.to);
+            return ProcessRule::ResponseWithoutRequest
+                .holds(id.is_none() && is_expected, format_args!("{}", sent.to));
         };
-        ProcessRule::AnswerTarget.equal(sent.to, server.back);
-        let at_once = matches!(why, Why::Request { .. });
+        ProcessRule::OwnResponseTarget.equal(sent.to, server.back);
+        let at_once = matches!(cause, SendCause::Request { .. });
         if let (true, Some(passing)) = (at_once, &self.passing) {
             passing.check_room(self.now, &self.hops, &sent.bytes);
         }
@@ -137,26 +141,27 @@ impl ProxyWatch {
         }
     }
 
-    /// ACK to a failure, and CANCEL: made by this hop for the next one, from the forwarded INVITE (§17.1.1.3, §9.1).
-    fn own(&mut self, sent: &Sent, message: &Message<'_>, id: ClientId, why: Why<'_, '_>) {
+    /// Checks an ACK to a failure, or a CANCEL. The proxy generates both for the next hop, from the forwarded INVITE
+    /// (§17.1.1.3, §9.1).
+    fn own(&mut self, sent: &Sent, message: &Message<'_>, id: ClientId, cause: SendCause<'_, '_>) {
         let of_invite = (id.0.clone(), b"INVITE".to_vec());
         let name = message.cseq().method.name();
         let invite = self.clients.get(&of_invite);
         let invite = invite.unwrap_or_else(|| ProcessRule::OwnBranch.is_broken(format_args!("{name}")));
         ProcessRule::OwnHop.equal(sent.to, invite.to);
-        let began = wire::scan(&invite.bytes).expect("it was read when it was sent");
-        ProcessRule::OwnUri.equal(message.uri(), began.uri());
-        ProcessRule::OwnCseq.equal(message.cseq().number, began.cseq().number);
-        ProcessRule::OwnCall.equal(message.call_id(), began.call_id());
+        let sent_invite = wire::scan(&invite.bytes).expect("it was parsed when it was sent");
+        ProcessRule::OwnUri.equal(message.uri(), sent_invite.uri());
+        ProcessRule::OwnCseq.equal(message.cseq().number, sent_invite.cseq().number);
+        ProcessRule::OwnCallId.equal(message.call_id(), sent_invite.call_id());
         match message.method() {
             Some(Method::Ack) => {
-                let Why::Response { response, status: 300.., client } = why else {
-                    ProcessRule::AckToNone.is_broken(format_args!("to {}", sent.to));
+                let SendCause::Response { response, status: 300.., client } = cause else {
+                    ProcessRule::AckWithoutFailure.is_broken(format_args!("to {}", sent.to));
                 };
-                ProcessRule::AckToOther.equal(client, &of_invite);
+                ProcessRule::AckToOtherInvite.equal(client, &of_invite);
                 let tag = message.to_tag() == response.to_tag();
                 let first = self.clients.get_mut(&of_invite).map(|invite| &mut invite.ack);
-                match first.expect("it was found") {
+                match first.expect("the INVITE was found above") {
                     Some(first) => ProcessRule::AckDiffers.equal(&sent.bytes, &*first),
                     first => {
                         ProcessRule::AckTag.holds(tag, format_args!("{:?}", message.to_tag()));
@@ -175,8 +180,8 @@ impl ProxyWatch {
                     self.hop.forks && (is_over || rung_out(server))
                 };
                 let may = |server: &Server| server.cancelled != Cancelled::No || has_lost(server);
-                let asked = matches!(why, Why::Timer) || server.is_none_or(may);
-                ProcessRule::CancelUnasked.holds(asked, format_args!("to {}", sent.to));
+                let is_expected = matches!(cause, SendCause::Timer) || server.is_none_or(may);
+                ProcessRule::CancelWithoutCause.holds(is_expected, format_args!("to {}", sent.to));
                 let in_time = invite.provisional && invite.status == 0;
                 ProcessRule::CancelUntimely.holds(in_time, format_args!("its INVITE has {}", invite.status));
                 let client = self.client(invite.server.clone(), message, sent.to);
@@ -190,19 +195,19 @@ impl ProxyWatch {
         }
     }
 
-    fn forwarded(&mut self, sent: &Sent, message: &Message<'_>, id: ClientId, why: Why<'_, '_>) {
+    fn forwarded(&mut self, sent: &Sent, message: &Message<'_>, id: ClientId, cause: SendCause<'_, '_>) {
         let below = message.second_via().expect("it has lower Vias");
         let of = ServerId::new(&below, &id.1);
-        let in_hand = matches!(message.method(), Some(Method::Ack | Method::Cancel));
+        let is_ack_or_cancel = matches!(message.method(), Some(Method::Ack | Method::Cancel));
         if message.method() == Some(Method::Cancel) {
             let is_known = of.as_ref().is_some_and(|of| self.is_under_way(of));
-            ProcessRule::CancelPassedOn.holds(!is_known, format_args!("to {}", sent.to));
+            ProcessRule::CancelForwarded.holds(!is_known, format_args!("to {}", sent.to));
         }
-        let server = of.as_ref().and_then(|of| self.servers.get(of)).filter(|_| !in_hand);
+        let server = of.as_ref().and_then(|of| self.servers.get(of)).filter(|_| !is_ack_or_cancel);
         let Some(server) = server else {
-            if let Why::Request { request, from } = why {
+            if let SendCause::Request { request, from } = cause {
                 self.passed_on(sent, message, (request, from));
-                if in_hand {
+                if is_ack_or_cancel {
                     if message.method() == Some(Method::Ack) {
                         self.unacknowledged.remove(message.call_id());
                     }
@@ -210,7 +215,7 @@ impl ProxyWatch {
                 }
             } else {
                 // Sent to an alternate next hop, for a request whose transaction is unknown.
-                ProcessRule::SentUnasked
+                ProcessRule::ForwardedWithoutRequest
                     .holds(of.is_none(), format_args!("{}", message.cseq().method.name()));
                 if message.to_tag().is_none() {
                     self.dialogs.recorded(self.now + self.token_lifetime, message, 1);
@@ -221,37 +226,37 @@ impl ProxyWatch {
             return;
         };
         let to = format_args!("to {}", sent.to);
-        ProcessRule::SentAnswered.holds(!server.is_answered(), to);
+        ProcessRule::ForwardedAfterFinal.holds(!server.is_answered(), to);
         if server.attempts == 0 {
-            ProcessRule::SentLate.holds(matches!(why, Why::Request { .. }), to);
+            ProcessRule::ForwardedLate.holds(matches!(cause, SendCause::Request { .. }), to);
         } else {
             ProcessRule::AlternateCancelled.holds(server.cancelled != Cancelled::Yes, to);
-            let failed = match why {
-                Why::Response { status, .. } => status == 503 || self.hop.forks && status >= 300,
-                Why::Timer | Why::Unreachable => true,
-                Why::Request { .. } => self.hop.forks && server.is_new(self.now),
+            let failed = match cause {
+                SendCause::Response { status, .. } => status == 503 || self.hop.forks && status >= 300,
+                SendCause::Timer | SendCause::Unreachable => true,
+                SendCause::Request { .. } => self.hop.forks && server.is_new(self.now),
             };
             ProcessRule::AlternateEarly.holds(failed, to);
             let declined = |branch: &ClientId| self.clients.get(branch).is_some_and(|it| it.status >= 600);
-            ProcessRule::AfterDecline.holds(!server.branches.iter().any(declined), to);
+            ProcessRule::NextHopAfter6xx.holds(!server.branches.iter().any(declined), to);
         }
         let (bytes, from) = (server.request.clone(), server.from);
-        let request = wire::scan(&bytes).expect("it was read when it came in");
+        let request = wire::scan(&bytes).expect("it was parsed when it came in");
         self.passed_on(sent, message, (&request, from));
         self.shared((&request, from), (message, sent.to), true);
         let client = self.client(of.clone(), message, sent.to);
         self.clients.insert(id.clone(), client);
         if let Some(server) = of.and_then(|of| self.servers.get_mut(&of)) {
-            if matches!(why, Why::Timer) {
+            if matches!(cause, SendCause::Timer) {
                 server.rung_out = server.branches.len();
             }
             server.sent_on(self.now, id);
-            self.began(&request);
+            self.call_request_forwarded(&request);
         }
     }
 
-    /// An INVITE or BYE was forwarded that a call begins or ends with.
-    fn began(&mut self, request: &Message<'_>) {
+    /// Records a forwarded INVITE that starts a call, or a forwarded BYE.
+    fn call_request_forwarded(&mut self, request: &Message<'_>) {
         let Some(calls) = &mut self.calls else { return };
         match request.method() {
             Some(Method::Invite) if request.to_tag().is_none() => calls.invited(request),
@@ -295,7 +300,7 @@ impl ProxyWatch {
         self.target(sent.to, message, request);
     }
 
-    /// §16.6 step 4: checks the Record-Route of requests that begin a dialog. There are two where the sides differ, and
+    /// §16.6 step 4: checks the Record-Route of requests that start a dialog. There are two where the sides differ, and
     /// none without a From tag (RFC 2543).
     fn record_route(&mut self, sent: &Sent, message: &Message<'_>, request: &Message<'_>) {
         let begins = request.to_tag().is_none()
@@ -303,17 +308,18 @@ impl ProxyWatch {
             && matches!(request.method(), Some(Method::Invite | Method::Subscribe | Method::Refer));
         let added = message.record_routes().count().wrapping_sub(request.record_routes().count());
         let right = if begins { (1..=2).contains(&added) } else { added == 0 };
-        ProcessRule::RecordRoutes.holds(right, format_args!("{added}"));
+        ProcessRule::RecordRouteCount.holds(right, format_args!("{added}"));
         for (at, value) in message.record_routes().take(added).enumerate() {
             let text = format_args!("{}", value.uri.escape_ascii());
             let uri = SipUri::parse(value.uri).ok();
             let Some((address, uri)) = uri.and_then(|uri| Some((address_of(&uri)?, uri))) else {
-                ProcessRule::RecordAddress.is_broken(text)
+                ProcessRule::RecordRouteAddress.is_broken(text)
             };
-            ProcessRule::RecordSide.holds(at > 0 || address == self.listeners[sent.listener as usize], text);
+            ProcessRule::RecordRouteSide
+                .holds(at > 0 || address == self.listeners[sent.listener as usize], text);
             let is_loose = self.listeners.contains(&address) && uri.param("lr").is_some();
-            ProcessRule::RecordLoose.holds(is_loose, text);
-            ProcessRule::RecordToken.holds(self.dialogs.token_of(value.uri).is_some(), text);
+            ProcessRule::RecordRouteLoose.holds(is_loose, text);
+            ProcessRule::RecordRouteToken.holds(self.dialogs.token_of(value.uri).is_some(), text);
         }
         self.dialogs.recorded(self.now + self.token_lifetime, message, added);
     }
@@ -321,7 +327,7 @@ impl ProxyWatch {
     /// §16.4, §16.5, §16.6 step 7: checks that the target is a next hop, or a contact of a dialog that came this way.
     fn target(&mut self, to: SocketAddr, message: &Message<'_>, request: &Message<'_>) {
         let may_go = self.hops.contains(&to) || self.dialogs.may_go(request, to);
-        ProcessRule::NoHop.holds(may_go, format_args!("{to}"));
+        ProcessRule::NotANextHop.holds(may_go, format_args!("{to}"));
         self.dialogs.heard(request);
         let ours = |uri: &&[u8]| {
             SipUri::parse(uri)
@@ -332,13 +338,13 @@ impl ProxyWatch {
         if request.uri() == message.uri() && routes().next().as_ref().is_some_and(ours) {
             let left = routes().skip_while(ours);
             let same = left.eq(message.routes().map(|route| route.uri));
-            ProcessRule::RouteLeft.holds(same, format_args!("to {to}"));
+            ProcessRule::RemainingRoute.holds(same, format_args!("to {to}"));
             let next = message.routes().next().map(|route| route.uri).or(message.uri()).unwrap_or_default();
             let named = SipUri::parse(next).ok().and_then(|uri| address_of(&uri));
             let elsewhere = named.filter(|named| *named != to && !self.listeners.contains(named));
-            let led = self.dialogs.is_led(self.now, request);
+            let is_required = self.dialogs.must_follow_route(self.now, request);
             ProcessRule::RouteTarget
-                .holds(!led || elsewhere.is_none(), format_args!("to {to}, not {named:?}"));
+                .holds(!is_required || elsewhere.is_none(), format_args!("to {to}, not {named:?}"));
         }
     }
 }

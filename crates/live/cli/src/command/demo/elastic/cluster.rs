@@ -67,9 +67,9 @@ impl Cluster {
     /// Starts the balancer, which starts the servers.
     pub(super) async fn open(story: &Story) -> Result<Self> {
         let servers = addresses()?;
-        let program =
-            std::env::current_exe().context("this program cannot be found to be run as a server")?;
-        let program = program.to_str().context("the path of this program is no UTF-8")?;
+        let program = std::env::current_exe()
+            .context("the path of this program cannot be found, to run it as a server")?;
+        let program = program.to_str().context("the path of this program is not UTF-8")?;
         let life = Duration::from_secs_f64(story.total) + BEYOND;
         let processes = Processes::new()?;
         let tables = pool(&servers, &scale(program, &processes.0, &story.pace, life), &story.pace);
@@ -175,7 +175,7 @@ mod tests {
     use crate::command::demo::stage::configuration;
 
     #[test]
-    fn the_configuration_is_right() {
+    fn the_configuration_is_valid() {
         let servers = addresses().expect("addresses");
         for story in [Story::of(85.0), Story::quick()] {
             let scale = scale("/usr/bin/sarabande", Path::new("/tmp/demo"), &story.pace, BEYOND);

@@ -1,4 +1,4 @@
-//! `sarabande demo elastic`: servers that are started and stopped as the load changes, one of them beside a busy
+//! `sarabande demo elastic`: servers that are started and stopped as the load changes, and a server with a busy
 //! neighbour.
 
 mod cluster;
@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 fn verdict(outcome: &Outcome) -> Result<()> {
     match (outcome.calls.calls_failed(), outcome.calls.wrong_server) {
         (0, 0) => Ok(()),
-        (lost, wrong) => bail!("{lost} calls lost, {wrong} messages met a wrong server"),
+        (lost, wrong) => bail!("{lost} calls lost, {wrong} messages at a wrong server"),
     }
 }
 

@@ -76,7 +76,7 @@ mod tests {
     use wire::Method;
 
     #[test]
-    fn its_requests_begin_something_each() {
+    fn each_request_has_its_own_transaction_and_call() {
         let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
         let _neighbour = Neighbour::of(server.local_addr().expect("an address")).expect("a thread");
         let mut bytes = [0; 2048];
@@ -88,6 +88,6 @@ mod tests {
             call_ids.push(String::from_utf8_lossy(message.call_id()).into_owned());
         }
         call_ids.dedup();
-        assert_eq!(call_ids.len(), 3, "a repeated one would be no work: {call_ids:?}");
+        assert_eq!(call_ids.len(), 3, "a repeated Call-ID would be no work: {call_ids:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Events of the demo as sentences: states of the servers, and the capacity of the one with a neighbour.
+//! Events of the demo as sentences: states of the servers, and the capacity of the server with a neighbour.
 
 use super::cluster::{DISTURBED, name};
 use super::neighbour::SHARE;
@@ -29,8 +29,8 @@ impl News {
         &self.lines
     }
 
-    fn tell(&mut self, seconds: f64, what: &str) {
-        self.lines.push(format!("{seconds:5.1} s  {what}"));
+    fn add(&mut self, seconds: f64, text: &str) {
+        self.lines.push(format!("{seconds:5.1} s  {text}"));
     }
 
     /// Adds the events of a moment.
@@ -45,18 +45,18 @@ impl News {
         }
         if cluster_latency != self.cluster_latency {
             self.cluster_latency = cluster_latency;
-            let what = if cluster_latency {
-                "most servers can take much less than usual: none is removed until that is over"
+            let text = if cluster_latency {
+                "most servers carry much less than usual: no server is removed meanwhile"
             } else {
-                "most servers can take again what they usually do"
+                "most servers carry their usual load again"
             };
-            self.tell(seconds, what);
+            self.add(seconds, text);
         }
     }
 
     fn see_state(&mut self, seconds: f64, line: &Line, before: &str) {
         let name = &line.name;
-        let what = match (before, &*line.state) {
+        let text = match (before, &*line.state) {
             (STOPPED, "starting") => {
                 self.started += 1;
                 format!("{name} is started")
@@ -68,17 +68,17 @@ impl News {
             ("draining", "ready") => format!("{name} gets new calls again"),
             (_, "ready") => format!("{name} takes calls"),
             (_, "draining") => {
-                format!("{name} is drained: it gets no new calls, and has {}", line.calls)
+                format!("{name} is drained: it gets no new calls, and {} remain", line.calls)
             }
             ("draining" | "stopping", STOPPED) => {
                 self.stopped += 1;
-                format!("{name} is stopped: no call was left there")
+                format!("{name} is stopped: it had no calls left")
             }
             (_, STOPPED) => format!("{name} is lost"),
             // A drained server is stopped a moment later.
             _ => return,
         };
-        self.tell(seconds, &what);
+        self.add(seconds, &text);
     }
 
     fn see_neighbour(&mut self, seconds: f64, line: &Line) {
@@ -87,23 +87,23 @@ impl News {
             self.neighbour = line.has_neighbour;
             if line.has_neighbour {
                 (self.before, self.has_fallen) = (line.capacity, false);
-                self.tell(seconds, &format!("a neighbour takes {share:.0} % of {name}'s processor"));
+                self.add(seconds, &format!("a neighbour takes {share:.0} % of {name}'s processor"));
             } else {
-                self.tell(seconds, &format!("the neighbour of {name} is gone"));
+                self.add(seconds, &format!("the neighbour of {name} is gone"));
             }
         }
         let Some((before, now)) = self.before.zip(line.capacity) else { return };
         let gets = line.calls_per_second;
         if !self.has_fallen && now < FALLEN * before {
             self.has_fallen = true;
-            let what = format!(
+            let text = format!(
                 "{name} answers late: it gets {gets:.0} calls/s, and can take {now:.0}, not {before:.0}"
             );
-            self.tell(seconds, &what);
+            self.add(seconds, &text);
         } else if self.has_fallen && !line.has_neighbour && now > BACK * before {
             self.before = None;
-            let what = format!("{name} answers in time: it gets {gets:.0} calls/s, and can take {now:.0}");
-            self.tell(seconds, &what);
+            let text = format!("{name} answers in time: it gets {gets:.0} calls/s, and can take {now:.0}");
+            self.add(seconds, &text);
         }
     }
 }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn each_change_is_told_once() {
+    fn each_change_is_printed_once() {
         let mut news = News::default();
         let moments = [
             ("stopped", 50.0, false),
@@ -147,17 +147,17 @@ mod tests {
                 news.see(second as f64 + fraction, &[line(state, capacity, has_neighbour)], false);
             }
         }
-        let told = [
+        let lines = [
             "  1.0 s  pbx-1 is started",
             "  2.0 s  pbx-1 takes calls",
             "  3.0 s  a neighbour takes 85 % of pbx-1's processor",
             "  5.0 s  pbx-1 answers late: it gets 9 calls/s, and can take 42, not 60",
             "  7.0 s  the neighbour of pbx-1 is gone",
             "  8.0 s  pbx-1 answers in time: it gets 9 calls/s, and can take 50",
-            " 10.0 s  pbx-1 is drained: it gets no new calls, and has 7",
-            " 12.0 s  pbx-1 is stopped: no call was left there",
+            " 10.0 s  pbx-1 is drained: it gets no new calls, and 7 remain",
+            " 12.0 s  pbx-1 is stopped: it had no calls left",
         ];
-        assert_eq!(news.lines(), told);
+        assert_eq!(news.lines(), lines);
         assert_eq!((news.started, news.stopped), (1, 1));
     }
 }

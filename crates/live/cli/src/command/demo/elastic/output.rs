@@ -10,31 +10,31 @@ use ratatui::Frame;
 
 /// Progress of the plain output.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct Printed {
     phase: Option<usize>,
     news: usize,
 }
 
 impl stage::Scene for Scene<'_> {
-    type Told = Told;
+    type Printed = Printed;
 
     fn draw(&self, frame: &mut Frame<'_>) {
         view::draw(frame, self);
     }
 
-    fn print(&self, told: &mut Told, clock: &mut LineClock) -> Result<()> {
-        let before = told.phase.replace(self.index);
+    fn print(&self, printed: &mut Printed, clock: &mut LineClock) -> Result<()> {
+        let before = printed.phase.replace(self.index);
         if before.is_none() {
             print_line!("{}", shortened(&self.story.pace))?;
         }
-        if before != told.phase {
+        if before != printed.phase {
             let phase = self.phase();
             print_line!("phase {}/{} {}: {}", self.index + 1, PHASES.len(), phase.name, phase.shows)?;
         }
-        for news in &self.news[told.news..] {
+        for news in &self.news[printed.news..] {
             print_line!("{news}")?;
         }
-        told.news = self.news.len();
+        printed.news = self.news.len();
         if self.seconds <= 0.0 {
             // There are no calls until the first server runs.
             clock.restart();

@@ -2,7 +2,7 @@
 
 use super::cluster::Cluster;
 use super::neighbour::Neighbour;
-use super::output::Told;
+use super::output::Printed;
 use super::scene::Outcome;
 use super::story::{PHASES, Story};
 use super::tracks::Tracks;
@@ -29,7 +29,7 @@ pub(super) async fn play(story: &Story) -> Result<Outcome> {
     outcome
 }
 
-async fn show(cluster: &Cluster, story: &Story, screen: &mut Screen<Told>) -> Result<Outcome> {
+async fn show(cluster: &Cluster, story: &Story, screen: &mut Screen<Printed>) -> Result<Outcome> {
     let opened = Instant::now();
     let mut tracks = Tracks::new(story);
     let mut caller: Option<(Instant, RunningAgent<CallResults>)> = None;
@@ -49,7 +49,7 @@ async fn show(cluster: &Cluster, story: &Story, screen: &mut Screen<Told>) -> Re
             if moment.ready() > 0 {
                 caller = Some((Instant::now(), cluster.call(story)?));
             } else if opened.elapsed() > story.pace.boot + START {
-                let why = moment.trouble.as_deref().unwrap_or("it does not answer");
+                let why = moment.trouble.as_deref().unwrap_or("the server does not answer");
                 bail!("the first server does not start: {why}");
             }
         }
@@ -61,7 +61,11 @@ async fn show(cluster: &Cluster, story: &Story, screen: &mut Screen<Told>) -> Re
         }
         if screen.has_quit().await? {
             let name = phase.map_or("the last calls", |phase| phase.name);
-            quit = Some(format!("Left in phase {}/{}, {name}.", (index + 1).min(PHASES.len()), PHASES.len()));
+            quit = Some(format!(
+                "Interrupted in phase {}/{}, {name}.",
+                (index + 1).min(PHASES.len()),
+                PHASES.len()
+            ));
             break;
         }
     }

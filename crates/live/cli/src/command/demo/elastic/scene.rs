@@ -154,10 +154,10 @@ pub(super) struct Ended {
 pub(super) struct Outcome {
     pub(super) ended: Vec<Ended>,
     pub(super) calls: CallResults,
-    /// Servers that were started, and of them those that were stopped again.
+    /// Servers that were started, and how many of them were stopped again.
     pub(super) started: usize,
     pub(super) stopped: usize,
     pub(super) usage: Usage,
-    /// Text about what is missing because the user has quit.
+    /// Note on the phases without figures after the user has quit.
     pub(super) quit: Option<String>,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Phase {
     pub(super) name: &'static str,
-    /// Text about what the phase shows.
+    /// Effect that the phase shows.
     pub(super) shows: &'static str,
     /// Calls a second in the second half. In the first half the rate changes to this.
     pub(super) rate: f64,
@@ -20,7 +20,7 @@ pub(super) struct Phase {
 pub(super) const PHASES: [Phase; 5] = [
     Phase {
         name: "few callers",
-        shows: "one server is enough, one is spare",
+        shows: "one server is needed, one is spare",
         rate: 20.0,
         has_neighbour: false,
         seconds: 10.0,
@@ -34,14 +34,14 @@ pub(super) const PHASES: [Phase; 5] = [
     },
     Phase {
         name: "busy neighbour",
-        shows: "pbx-1 gets what it can still do",
+        shows: "pbx-1 gets fewer calls",
         rate: 135.0,
         has_neighbour: true,
         seconds: 16.0,
     },
     Phase {
         name: "neighbour gone",
-        shows: "pbx-1 gets its share again",
+        shows: "pbx-1 gets its full share again",
         rate: 135.0,
         has_neighbour: false,
         seconds: 15.0,
@@ -59,7 +59,7 @@ pub(super) const PHASES: [Phase; 5] = [
 pub(super) const SECONDS: f64 = 85.0;
 const QUICK_SECONDS: f64 = 50.0;
 
-/// Times of servers. They are minutes in a cloud, and much shorter here.
+/// Times of servers. In a cloud these times are minutes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Pace {
     /// Time that a server takes to start.

@@ -13,16 +13,15 @@ pub(super) fn text(outcome: &Outcome) -> String {
     if !outcome.ended.is_empty() {
         text += "In the second half of each phase; servers and capacity at its end:\n\n";
         text += &phases(outcome);
-        text += "\n\n capacity: calls/s, by how fast the servers answer\n \
-                 share: of all calls, those that pbx-1 gets\n \
-                 p95: in which 95 % of the calls that pbx-1 gets are answered\n\n";
+        text += "\n\n capacity: calls/s, estimated from response times\n share: part of all calls that pbx-1 gets\n \
+                 p95: time within which pbx-1 answers 95 % of its calls\n\n";
     }
     let (calls, usage) = (&outcome.calls, &outcome.usage);
     write!(
         text,
-        "{} calls, {} lost; INVITE p50 {} ms, p95 {} ms, from when the caller begins\n\
+        "{} calls, {} lost; INVITE p50 {} ms, p95 {} ms, from the start of the call\n\
          {} servers started, {} stopped\n\
-         {:.0} server-seconds; with {} servers all the time, the most that ran: {:.0}",
+         {:.0} server-seconds; with {} servers all the time, the highest number: {:.0}",
         calls.calls_started,
         calls.calls_failed(),
         table::percentile(&calls.invite_response, 50.0),
@@ -33,16 +32,16 @@ pub(super) fn text(outcome: &Outcome) -> String {
         usage.most,
         usage.fixed(),
     )
-    .expect("a String takes any text");
+    .expect("writing to a String cannot fail");
     if calls.calls_failed() > 0 {
-        write!(text, "\nlost: {}", causes(calls)).expect("a String takes any text");
+        write!(text, "\nlost: {}", causes(calls)).expect("writing to a String cannot fail");
     }
     if calls.calls_in_progress > 0 {
-        write!(text, "\n{} calls had not ended when it was over", calls.calls_in_progress)
-            .expect("a String takes any text");
+        write!(text, "\n{} calls had not ended at the end of the demo", calls.calls_in_progress)
+            .expect("writing to a String cannot fail");
     }
     if let Some(quit) = &outcome.quit {
-        write!(text, "\n\n{quit}").expect("a String takes any text");
+        write!(text, "\n\n{quit}").expect("writing to a String cannot fail");
     }
     text
 }

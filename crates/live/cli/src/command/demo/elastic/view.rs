@@ -12,7 +12,7 @@ use ratatui::style::{Color, Style, Stylize as _};
 use ratatui::text::{Line as Text, Span};
 use ratatui::widgets::{Cell, Row};
 
-/// Widths of the columns; that of the bar is what remains.
+/// Widths of the columns; the bar gets the remaining width.
 const WIDTHS: [u16; 8] = [6, 10, 0, 7, 4, 5, 7, 9];
 const BAR: usize = 2;
 /// Calls a second of a full bar: a little more than a server carries.
@@ -47,9 +47,9 @@ fn draw_servers(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
     // Frame and padding are 4 cells, and one cell separates columns.
     let others = widths.iter().sum::<u16>() + widths.len() as u16 - 1 + 4;
     widths[BAR] = area.width.saturating_sub(others);
-    let header = ["server", "state", "gets █, could take ░", "calls/s", "of", "calls", "p95 ms", ""];
+    let header = ["server", "state", "gets █, capacity ░", "calls/s", "of", "calls", "p95 ms", ""];
     let rows = scene.lines.iter().map(|line| row(line, widths[BAR].into()));
-    draw_rows(frame, area, "servers, by how fast they answer", (header, 3..=6, widths), rows);
+    draw_rows(frame, area, "servers, with capacity by response time", (header, 3..=6, widths), rows);
 }
 
 fn row(line: &Line, bar_cells: usize) -> Row<'static> {
@@ -119,7 +119,7 @@ fn draw_all(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
         ),
         curve(format!("servers   {there}"), |sample| sample.running as f64, servers, ACCENT),
     ];
-    draw_text(frame, area, "all of them, over the time of the demo", text);
+    draw_text(frame, area, "calls and servers, over the time of the demo", text);
 }
 
 /// Curve of a figure. Its length grows to `cells` at the end of the story.
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_it_fits_in_80_columns_and_24_rows() {
+    fn the_picture_fits_in_80_columns_and_24_rows() {
         let states = ["ready", "ready", "draining", "stopping", "starting", STOPPED];
         let lines: Vec<_> = states.iter().enumerate().map(|(index, state)| line(index, state)).collect();
         assert_eq!(lines.len(), COUNT);
@@ -187,7 +187,7 @@ mod tests {
             news: &news,
         };
         let shown = [
-            "phase 3/5  busy neighbour  pbx-1 gets what it can still do",
+            "phase 3/5  busy neighbour  pbx-1 gets fewer calls",
             "pbx-1  ● ready    ████████████░░░░  ",
             "     45   61   123    1235 neighbour",
             "pbx-3  ● draining",
@@ -197,14 +197,11 @@ mod tests {
             "servers   5 wanted, 4 ready ▇▇▇",
             "the third",
             "stop after 3 s   q quits ",
-            "gets █, could take ░",
+            "gets █, capacity ░",
         ];
         let rows = rows(|frame| draw(frame, &scene));
         assert_shown(&rows, &shown);
-        assert!(
-            rows.iter().all(|row| !row.contains("the first")),
-            "there is room for the last two: {rows:#?}"
-        );
+        assert!(rows.iter().all(|row| !row.contains("the first")), "only the last two lines fit: {rows:#?}");
         for phase in PHASES {
             let before = format!("phase 1/5  {}  ", phase.name);
             assert!(before.len() + phase.shows.len() <= 76, "{}", phase.shows);

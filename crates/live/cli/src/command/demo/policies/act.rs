@@ -12,28 +12,28 @@ use std::time::Instant;
 
 /// Progress of the plain output within an act.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct Printed {
     act: String,
     news: usize,
 }
 
 impl stage::Scene for Scene<'_> {
-    type Told = Told;
+    type Printed = Printed;
 
     fn draw(&self, frame: &mut Frame<'_>) {
         view::draw(frame, self);
     }
 
-    fn print(&self, told: &mut Told, clock: &mut LineClock) -> Result<()> {
+    fn print(&self, printed: &mut Printed, clock: &mut LineClock) -> Result<()> {
         let (number, policy) = (self.number, &self.act.policy);
-        if told.act != number {
-            *told = Told { act: number.to_owned(), news: 0 };
+        if printed.act != number {
+            *printed = Printed { act: number.to_owned(), news: 0 };
             clock.restart();
         }
-        for news in &self.news[told.news..] {
+        for news in &self.news[printed.news..] {
             print_line!("{number} {policy:<12} {news}")?;
         }
-        told.news = self.news.len();
+        printed.news = self.news.len();
         if clock.is_due() {
             print_line!("{number} {policy:<12} {:4.1} s  {}", self.seconds, self.results.progress())?;
         }
@@ -48,7 +48,7 @@ const PATIENCE: f64 = 3.0;
 pub(super) async fn play(
     act: &Act,
     number: &str,
-    screen: &mut Screen<Told>,
+    screen: &mut Screen<Printed>,
     outcomes: &[Outcome],
 ) -> Result<Option<Outcome>> {
     let rate = rate(act.load);
@@ -91,11 +91,11 @@ enum Event {
     Undrain,
 }
 
-/// Index of the server that crashes. `DRAINED` is that of the one that is drained.
+/// Index of the server that crashes. `DRAINED` is the index of the drained server.
 const CRASHING: usize = 0;
 const DRAINED: usize = 2;
 
-/// Events of an act that are still to come, and those so far.
+/// Events of an act: the events still to come, and the texts of past events.
 struct Script {
     /// Events with their times in seconds.
     events: Vec<(f64, Event)>,
@@ -124,19 +124,19 @@ impl Script {
         let news = match event {
             Event::Crash => {
                 cast.crash(CRASHING)?;
-                format!("{crashing} is killed, with the calls that it has")
+                format!("{crashing} is killed together with its calls")
             }
             Event::Restart => {
                 cast.restart(CRASHING)?;
-                format!("{crashing} is started again and knows nothing; the balancer eases it in")
+                format!("{crashing} is started again without its calls; slow start")
             }
             Event::Drain => {
                 cast.drain(DRAINED, true).await?;
-                format!("{drained} is drained: its calls go on, new ones go elsewhere")
+                format!("{drained} is drained: its calls go on, new calls go to others")
             }
             Event::Undrain => {
                 cast.drain(DRAINED, false).await?;
-                format!("{drained} takes calls again")
+                format!("{drained} takes new calls again")
             }
         };
         self.news.push(format!("{seconds:4.1} s  {news}"));

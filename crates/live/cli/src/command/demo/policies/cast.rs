@@ -133,7 +133,7 @@ mod tests {
     use crate::command::demo::stage::configuration;
 
     #[test]
-    fn every_policy_makes_a_right_configuration() {
+    fn every_policy_makes_a_valid_configuration() {
         for policy in super::super::KNOWN {
             let members = ["127.0.0.1:5071".parse().unwrap()];
             let config = configuration("127.0.0.1:5070".parse().unwrap(), &pool(policy, &members));

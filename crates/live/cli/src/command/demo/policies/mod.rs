@@ -8,7 +8,7 @@ mod view;
 
 use super::stage::{self, Screen};
 use crate::print;
-use act::Told;
+use act::Printed;
 use anyhow::{Result, bail};
 use scene::{Act, Outcome, Plot, calls_lost};
 use tokio::signal::unix::SignalKind;
@@ -36,7 +36,7 @@ const QUICK_SECONDS: f64 = 1.5;
 /// Calls of a comparison, as a share of the capacity of all servers. A slow server with as many calls as a fast one is
 /// then close to its limit.
 const LOAD: f64 = 0.7;
-/// The same in the act with the crash, in which the remaining servers can serve all calls.
+/// Calls of the act with the crash, as such a share. The remaining servers can serve all of them.
 const CRASH_LOAD: f64 = 0.5;
 
 pub(super) fn run(arguments: &PolicyArguments) -> Result<()> {
@@ -50,14 +50,15 @@ pub(super) fn run(arguments: &PolicyArguments) -> Result<()> {
 
 /// Plays the acts. If the user quits, it returns a text that says which acts are missing.
 async fn play(arguments: &PolicyArguments) -> Result<(Vec<Outcome>, Option<String>)> {
-    let mut screen = Screen::<Told>::open(&[SignalKind::interrupt()])?;
+    let mut screen = Screen::<Printed>::open(&[SignalKind::interrupt()])?;
     let acts = acts(arguments);
     let mut outcomes = Vec::new();
     for (index, act) in acts.iter().enumerate() {
         let number = format!("{}/{}", index + 1, acts.len());
         let played = act::play(act, &number, &mut screen, &outcomes).await?;
         let Some(outcome) = played else {
-            let quit = format!("Left in act {number}: neither that nor what comes after it is counted here.");
+            let quit =
+                format!("Interrupted in act {number}: this act and the following ones are not counted here.");
             return Ok((outcomes, Some(quit)));
         };
         outcomes.push(outcome);
@@ -89,6 +90,6 @@ fn verdict(outcomes: &[Outcome]) -> Result<()> {
     let lost: u64 = outcomes.iter().map(|outcome| calls_lost(&outcome.results)).sum();
     match (lost, wrong) {
         (0, 0) => Ok(()),
-        _ => bail!("{lost} new calls lost, {wrong} messages met a wrong server"),
+        _ => bail!("{lost} new calls lost, {wrong} messages at a wrong server"),
     }
 }

@@ -10,15 +10,15 @@ pub(super) fn text(outcomes: &[Outcome]) -> String {
     let compared: Vec<_> = outcomes.iter().filter(|outcome| outcome.plot == Plot::Compare).collect();
     if let Some(first) = compared.first() {
         writeln!(text, "{:.0} calls/s to four servers of unequal speed, times in ms:\n", first.rate)
-            .expect("a String takes any text");
+            .expect("writing to a String cannot fail");
         text += &comparison(&compared);
     }
     for outcome in outcomes.iter().filter(|outcome| outcome.plot == Plot::Crash) {
         let results = &outcome.results;
         writeln!(
             text,
-            "\nA server killed and restarted, another one drained, {} calls at {:.0} calls/s with {}:\n  \
-             {} new calls lost\n  {} answered calls died with their server\n  {} messages met a wrong server",
+            "\nA server killed and restarted, another one drained, {} calls at {:.0} calls/s with {}:\n  {} new \
+             calls lost\n  {} answered calls ended by the crash\n  {} messages at a wrong server",
             results.calls_started,
             outcome.rate,
             outcome.policy,
@@ -26,11 +26,11 @@ pub(super) fn text(outcomes: &[Outcome]) -> String {
             calls_broken(results),
             results.wrong_server
         )
-        .expect("a String takes any text");
+        .expect("writing to a String cannot fail");
         if results.calls_in_progress > 0 {
             let still = results.calls_in_progress;
-            writeln!(text, "  {still} calls had not ended when the act was over")
-                .expect("a String takes any text");
+            writeln!(text, "  {still} calls had not ended at the end of the act")
+                .expect("writing to a String cannot fail");
         }
     }
     text.trim_end().to_owned()

@@ -61,7 +61,7 @@ fn draw_callers(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
         times("INVITE", &results.invite_response),
         times("BYE", &results.bye_response),
     ];
-    draw_text(frame, area, "callers, timed from when a call should start", text);
+    draw_text(frame, area, "callers, timed from the scheduled start of a call", text);
 }
 
 /// Draws a bar for each policy: the 99th percentile of its calls.

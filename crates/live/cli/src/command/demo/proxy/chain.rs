@@ -19,7 +19,7 @@ pub(super) struct Part {
     pub(super) speed: f64,
 }
 
-/// From the proxy that the phones call through to the one that they register with. The last one forks to the phones and
+/// The proxies, from the outbound proxy of the phones to their registrar. The last one forks to the phones and
 /// therefore has all state, so it is a faster machine.
 pub(super) const CAST: [Part; 3] =
     [Part { name: "edge", speed: 1.0 }, Part { name: "core", speed: 1.0 }, Part { name: "home", speed: 1.5 }];
@@ -110,7 +110,7 @@ impl UsersFile {
         for user in USERS {
             let hash = digest_auth::Algorithm::Sha256.hash(&[user, DOMAIN, password].map(str::as_bytes));
             writeln!(text, "{user}:{DOMAIN}:SHA-256:{}", String::from_utf8_lossy(&hash.hex()))
-                .expect("a String takes any text");
+                .expect("writing to a String cannot fail");
         }
         let mut options = fs::OpenOptions::new();
         let opened = options.write(true).create_new(true).mode(0o600).open(&file.0);
@@ -133,7 +133,7 @@ mod tests {
     use crate::command::demo::stage::configuration;
 
     #[test]
-    fn the_configurations_are_right() {
+    fn the_configurations_are_valid() {
         let [address, next] =
             ["127.0.83.1:5060", "127.0.83.2:5060"].map(|text| text.parse().expect("an address"));
         let file = UsersFile::write("x").expect("a file");

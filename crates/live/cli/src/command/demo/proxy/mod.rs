@@ -49,7 +49,7 @@ fn verdict(outcome: &Outcome) -> Result<()> {
     match (outcome.lost(), outcome.calls.wrong_server, outcome.registrations.failed) {
         (0, 0, 0) => Ok(()),
         (lost, wrong, failed) => {
-            bail!("{lost} calls failed, {wrong} messages met a wrong phone, {failed} registrations failed")
+            bail!("{lost} calls failed, {wrong} messages at a wrong phone, {failed} registrations failed")
         }
     }
 }

@@ -10,15 +10,15 @@ use ratatui::Frame;
 
 impl stage::Scene for Scene<'_> {
     /// Name of the phase that was printed last.
-    type Told = Option<&'static str>;
+    type Printed = Option<&'static str>;
 
     fn draw(&self, frame: &mut Frame<'_>) {
         view::draw(frame, self);
     }
 
-    fn print(&self, told: &mut Self::Told, clock: &mut LineClock) -> Result<()> {
+    fn print(&self, printed: &mut Self::Printed, clock: &mut LineClock) -> Result<()> {
         let Phase { name, shows, .. } = self.phase;
-        if told.replace(name) != Some(name) {
+        if printed.replace(name) != Some(name) {
             print_line!("{}{name}, {:.0} calls/s: {shows}", self.place(), self.rate)?;
         }
         if !clock.is_due() {

@@ -15,7 +15,7 @@ use std::time::Duration;
 pub(super) const DOMAIN: &str = "demo.example";
 pub(super) const USERS: [&str; 2] = ["alice", "bob"];
 
-/// Interval of registrations: far shorter than that of real phones, so that the demo has some to show.
+/// Interval of registrations: far shorter than with real phones, so that some occur during the demo.
 const REFRESH: Duration = Duration::from_secs(2);
 /// Counts of registrations.
 #[derive(Clone, Copy, Default, Debug)]

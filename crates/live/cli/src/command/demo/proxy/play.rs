@@ -96,7 +96,7 @@ async fn show(
         })?;
         if screen.has_quit().await? {
             let (name, number, of) = (phases[index].name, index + 1, phases.len());
-            quit = Some(format!("Left in phase {number}/{of}, {name}: it is not counted here."));
+            quit = Some(format!("Interrupted in phase {number}/{of}, {name}, which is not counted here."));
             break;
         }
     }

@@ -51,7 +51,7 @@ impl Registration {
     pub(super) fn refresh(&mut self) -> Result<()> {
         for _ in 0..TRIES {
             let answer = self.exchange()?;
-            let message = wire::scan(&answer).map_err(|_| anyhow!("the answer is no SIP message"))?;
+            let message = wire::scan(&answer).map_err(|_| anyhow!("the response is not a SIP message"))?;
             match message.status() {
                 Some(200) => return Ok(()),
                 // The first request, or the nonce is too old (RFC 3261 §22.3).
@@ -117,7 +117,7 @@ fn read(message: &Message<'_>) -> Result<Challenged> {
             count: 0,
         })
     });
-    known.next().context("no challenge that is understood")
+    known.next().context("no supported challenge")
 }
 
 impl Challenged {
@@ -128,9 +128,9 @@ impl Challenged {
         let hash = |parts: &[&[u8]]| self.algorithm.hash(parts).hex();
         let (user, realm) = (account.user.as_bytes(), account.domain.as_bytes());
         let secret = hash(&[user, realm, account.password.as_bytes()]);
-        let what = hash(&[b"REGISTER", uri.as_bytes()]);
+        let request = hash(&[b"REGISTER", uri.as_bytes()]);
         let nonce: &[u8] = &self.nonce;
-        let response = hash(&[&secret, nonce, count.as_bytes(), cnonce, b"auth", &what]);
+        let response = hash(&[&secret, nonce, count.as_bytes(), cnonce, b"auth", &request]);
         let credentials = Credentials {
             username: AuthText::quote(user),
             realm: AuthText::quote(realm),

@@ -18,7 +18,7 @@ pub(super) struct Line {
     pub(super) calls_per_second: f64,
     /// Open transactions.
     pub(super) transactions: usize,
-    /// Whether it tells the proxy before it to send no more calls without state.
+    /// Whether the proxy asks the one before it to send no more calls without state.
     pub(super) throttles: bool,
 }
 
@@ -97,7 +97,7 @@ pub(super) struct Outcome {
     pub(super) ended: Vec<Ended>,
     pub(super) calls: CallResults,
     pub(super) registrations: Registered,
-    /// Text about what is missing because the user has quit.
+    /// Note on the phases without figures after the user has quit.
     pub(super) quit: Option<String>,
 }
 
@@ -112,8 +112,7 @@ impl Outcome {
     }
 }
 
-/// Calls that a full proxy refused: with 503, or with 500 by a proxy behind the first one, which does not forward a 503
-/// (RFC 3261 §16.7).
+/// Calls that a full proxy refused with 503. The first proxy changes a 503 of a later proxy to 500 (RFC 3261 §16.7).
 pub(super) fn refused(calls: &CallResults) -> u64 {
     [500, 503].iter().filter_map(|status| calls.calls_refused.get(status)).sum()
 }

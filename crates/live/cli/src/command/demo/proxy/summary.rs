@@ -13,15 +13,15 @@ pub(super) fn text(outcome: &Outcome) -> String {
         text += &phases(outcome);
         write!(
             text,
-            "\n\n calls/s: edge carries {CARRIES:.0} when it keeps all, by the model\n \
-             busy: of what its processor, which is a model, can do\n keeps: calls whose state it keeps; home rings the phones, and keeps all\n \
-             INVITE: ms from it to the 200, of the phase's calls\n\n"
+            "\n\n calls/s: edge carries {CARRIES:.0} with the state of all calls, by the model\n busy: utilisation \
+             of the modelled processor\n keeps: calls with state here; home rings the phones, and keeps all\n \
+             INVITE: ms from the INVITE to the 200, in the phase\n\n"
         )
-        .expect("a String takes any text");
+        .expect("writing to a String cannot fail");
     }
     write!(
         text,
-        "{} calls, {} lost; {} refused since a proxy was full\n{} phones registered, {} times in all, {} times in vain",
+        "{} calls, {} lost; {} refused by full proxies\n{} phones registered, {} times in all, {} failures",
         outcome.calls.calls_started,
         outcome.lost(),
         outcome.refused(),
@@ -29,9 +29,9 @@ pub(super) fn text(outcome: &Outcome) -> String {
         outcome.registrations.granted,
         outcome.registrations.failed,
     )
-    .expect("a String takes any text");
+    .expect("writing to a String cannot fail");
     if let Some(quit) = &outcome.quit {
-        write!(text, "\n\n{quit}").expect("a String takes any text");
+        write!(text, "\n\n{quit}").expect("writing to a String cannot fail");
     }
     text
 }

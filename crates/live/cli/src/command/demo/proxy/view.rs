@@ -58,7 +58,7 @@ fn draw_proxies(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
     let header = ["proxy", "busy", "", "keeps state of", "", "open", "calls/s", "says"];
     let columns = (header, 5..=6, [6, BAR, 5, BAR, 5, 6, 7, 10]);
     let rows = CAST.iter().zip(&scene.lines).map(row);
-    draw_rows(frame, area, "proxies in a row, on processors that are a model", columns, rows);
+    draw_rows(frame, area, "chain of proxies, with modelled processors", columns, rows);
 }
 
 fn draw_phones(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
@@ -66,7 +66,7 @@ fn draw_phones(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
     let registrations = [
         count(&registered.phones, " phones registered, with passwords  "),
         count(&registered.granted, " times in all  "),
-        alarm(registered.failed, " times in vain"),
+        alarm(registered.failed, " failures"),
     ];
     let made = [
         count(&calls.calls_started, " calls  "),
@@ -79,14 +79,14 @@ fn draw_phones(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
     let mut times = times("INVITE", &calls.invite_response);
     times.push_span(Span::from("this phase").style(DIM));
     let text = vec![Text::from(registrations.concat()), Text::from(made.concat()), times];
-    draw_text(frame, area, "alice and bob, who call each other", text);
+    draw_text(frame, area, "alice and bob call each other", text);
 }
 
 fn draw_phases(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
     let names = CAST.map(|part| format!("{:>6} busy  keeps", part.name)).concat();
     let mut text = vec![Text::from(format!("{:<12}{:>8}{names}", "phase", "calls/s")).style(DIM)];
     text.extend(scene.ended.iter().map(|ended| Text::from(figures(ended))));
-    draw_text(frame, area, "phases before, at their end", text);
+    draw_text(frame, area, "earlier phases, at their end", text);
 }
 
 fn figures(ended: &Ended) -> String {
@@ -103,7 +103,7 @@ mod tests {
     use load::{CallResults, Times};
 
     #[test]
-    fn all_of_it_fits_in_80_columns_and_24_rows() {
+    fn the_picture_fits_in_80_columns_and_24_rows() {
         let line = |busy, keeps, throttles| Line {
             busy,
             keeps,
@@ -130,7 +130,7 @@ mod tests {
             "phase 4/5 too much  1281 calls/s  both are full, and refuse the rest",
             "██████████████ 100 % █████████░░░░░  62 %  12345     113 throttle",
             "░░░░░░░░░░░░░░     -  12345",
-            "2 phones registered, with passwords  40 times in all  0 times in vain",
+            "2 phones registered, with passwords  40 times in all  0 failures",
             "quiet again",
             " q quits ",
         ];

@@ -44,8 +44,8 @@ pub(super) enum Refusal {
 impl From<Refusal> for String {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::Conflict => "the API server: somebody else keeps changing the same object".to_owned(),
-            Refusal::Gone => "the API server: too old a version".to_owned(),
+            Refusal::Conflict => "the API server: another client keeps changing the same object".to_owned(),
+            Refusal::Gone => "the API server: the version is too old".to_owned(),
             Refusal::Other(why) => why,
         }
     }
@@ -91,7 +91,7 @@ impl Api {
                 return Err(self.refused(response).await);
             }
             let bytes = all(response.into_body()).await?;
-            serde_json::from_slice(&bytes).map_err(|error| other("its answer is no JSON", error))
+            serde_json::from_slice(&bytes).map_err(|error| other("the answer is not JSON", error))
         })
         .await
     }
@@ -140,7 +140,7 @@ impl Api {
             request = request.header(CONTENT_TYPE, "application/merge-patch+json");
         }
         let body = change.map_or_else(RequestBody::empty, |change| RequestBody::from(change.to_string()));
-        request.body(body).map_err(|error| other("cannot be asked", error))
+        request.body(body).map_err(|error| other("the request cannot be built", error))
     }
 
     /// Returns the server's reason for a refusal, with a remedy.
@@ -151,12 +151,10 @@ impl Api {
             StatusCode::GONE => return Refusal::Gone,
             StatusCode::UNAUTHORIZED => match &self.token_file {
                 Some(file) => format!("; it does not accept the token in {}", file.display()),
-                None => {
-                    "; no token is shown over http://: `kubectl proxy` there would show its own".to_owned()
-                }
+                None => "; no token is sent over http://: use `kubectl proxy`, which adds its own".to_owned(),
             },
             StatusCode::FORBIDDEN => {
-                "; the account of the token lacks this right: give it a Role that has it".to_owned()
+                "; the account of the token lacks this right: bind a Role with it to the account".to_owned()
             }
             _ => String::new(),
         };
@@ -187,14 +185,14 @@ async fn exchange(
 ) -> Result<Response<Incoming>, Refusal> {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
-        .map_err(|error| other("no HTTP", error))?;
+        .map_err(|error| other("the answer is not HTTP", error))?;
     // The task ends with the answer, which also reports errors.
     tokio::spawn(async move { drop(connection.await) });
     sender.send_request(request).await.map_err(|error| other("cut off", error))
 }
 
-fn other(what: &str, error: impl std::fmt::Display) -> Refusal {
-    Refusal::Other(format!("the API server: {what}: {error}"))
+fn other(fault: &str, error: impl std::fmt::Display) -> Refusal {
+    Refusal::Other(format!("the API server: {fault}: {error}"))
 }
 
 async fn all(mut body: Incoming) -> Result<Vec<u8>, Refusal> {
@@ -229,7 +227,9 @@ impl Lines {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.read.drain(..=end).collect();
-                return serde_json::from_slice(&line).map(Some).map_err(|error| other("no JSON", error));
+                return serde_json::from_slice(&line)
+                    .map(Some)
+                    .map_err(|error| other("a line is not JSON", error));
             }
             if self.read.len() > MOST {
                 return Err(Refusal::Other("the API server: a line is too long".to_owned()));

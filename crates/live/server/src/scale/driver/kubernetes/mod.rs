@@ -120,8 +120,8 @@ impl KubernetesDriver {
         let api = Api::new(config, timeout);
         let target = Target { api, workload: config.workload.clone(), namespace: config.namespace.clone() };
         let target = Arc::new(target);
-        let (told, pods) = tokio::sync::watch::channel(None);
-        let watching = tokio::spawn(watch::run(Arc::clone(&target), told));
+        let (sender, pods) = tokio::sync::watch::channel(None);
+        let watching = tokio::spawn(watch::run(Arc::clone(&target), sender));
         Self { target, pods, watching }
     }
 
@@ -138,7 +138,7 @@ impl KubernetesDriver {
         // A start does not depend on the reset costs. A remaining lowest cost is reported by the next stop.
         self.target.scale(|count| Ok((count < least).then_some(least))).await?;
         if let Err(error) = tidied {
-            tracing::warn!("scale: a pod may still be the first to go: {error}");
+            tracing::warn!("scale: the deletion cost of a pod could not be reset: {error}");
         }
         Ok(())
     }
@@ -149,7 +149,7 @@ impl KubernetesDriver {
                 let change = |count: u32| match count.checked_sub(1) {
                     Some(last) if last == server.index => Ok(Some(last)),
                     Some(last) if last > server.index => Err(format!(
-                        "the pod with ordinal {last} has to go before that with {}",
+                        "the pod with ordinal {last} has to stop before the pod with {}",
                         server.index
                     )),
                     _ => Ok(None),
@@ -173,7 +173,7 @@ impl KubernetesDriver {
             *other != name && !pod.is_ready && (server.address.is_some() || is_anothers(pod, server))
         };
         if let Some((other, _)) = pods.alive().find(goes_first) {
-            return Err(format!("pod {other} is not ready, and would go in place of {name}"));
+            return Err(format!("pod {other} is not ready, and would be deleted instead of {name}"));
         }
         under_way(self.target.replicas().await?.count, there)?;
         // Resets the cost of a pod that an earlier stop failed to delete.
@@ -181,8 +181,8 @@ impl KubernetesDriver {
         self.set_cost(name, Some(LEAST_COST)).await?;
         let done = self.scale_down(there).await;
         if done.is_err() {
-            // A change by another client would delete another pod, or a later stop does. A failure here is reported by
-            // that stop.
+            // The next decrease, by another client or by a stop of another server, must not delete this pod. A later
+            // stop reports a failure of this reset.
             let _ = self.set_cost(name, None).await;
         }
         done
@@ -203,7 +203,7 @@ impl KubernetesDriver {
         self.take_back_costs(&pods, None).await
     }
 
-    /// Resets the lowest cost of all pods but `but`.
+    /// Resets the lowest cost of all pods except `but`.
     async fn take_back_costs(&self, pods: &Pods, but: Option<&str>) -> Result<(), String> {
         for (name, pod) in pods.alive() {
             if but != Some(name) && pod.deletion_cost.as_deref() == Some(LEAST_COST) {
@@ -223,7 +223,8 @@ impl KubernetesDriver {
     /// Returns the last known pods.
     async fn pods(&self) -> Result<Pods, String> {
         let mut pods = self.pods.clone();
-        let seen = pods.wait_for(Option::is_some).await.map_err(|_| "nobody watches the pods".to_owned())?;
+        let seen =
+            pods.wait_for(Option::is_some).await.map_err(|_| "the watch of the pods has ended".to_owned())?;
         seen.clone().unwrap_or_else(|| Err("no answer".to_owned()))
     }
 
@@ -263,7 +264,7 @@ fn under_way(count: u32, there: usize) -> Result<(), String> {
     if count as usize == there {
         return Ok(());
     }
-    Err(format!("there are {there} pods, and there shall be {count}: a change is under way"))
+    Err(format!("there are {there} pods, and {count} are requested: a change is in progress"))
 }
 
 impl Driver for KubernetesDriver {

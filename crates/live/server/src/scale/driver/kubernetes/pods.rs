@@ -56,7 +56,7 @@ impl Pods {
             Some("BOOKMARK") => {}
             Some("ERROR") if object["code"] == 410 => return Event::Gone,
             _ => {
-                let why = object["message"].as_str().unwrap_or("an event that is not known");
+                let why = object["message"].as_str().unwrap_or("an unknown event");
                 return Event::Failed(format!("the API server: {why}"));
             }
         }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_come_change_and_go() {
+    fn pods_are_added_changed_and_removed() {
         let ready = json!({ "podIP": "10.1.0.5", "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] });
         let list = json!({
             "metadata": { "resourceVersion": "100" },

@@ -3,7 +3,7 @@
 use super::*;
 
 use config::ApiServer;
-use control::scale::Word;
+use control::scale::ListedState;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -89,10 +89,10 @@ impl Recorded {
         Self::listen(replies, None).await
     }
 
-    /// Does the same over TLS, with the certificate of the tests.
+    /// Starts such a server with TLS and the certificate of the tests.
     async fn start_tls(replies: Vec<(&'static str, Reply)>) -> Self {
         let folder = certificates();
-        let chain = CertificateDer::pem_file_iter(folder.join("server.pem")).expect("it is there");
+        let chain = CertificateDer::pem_file_iter(folder.join("server.pem")).expect("the file exists");
         let chain = chain.collect::<Result<Vec<_>, _>>().expect("PEM");
         let key = PrivateKeyDer::from_pem_file(folder.join("server.key")).expect("PEM");
         let settings = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -100,13 +100,13 @@ impl Recorded {
             .expect("TLS 1.2 and 1.3")
             .with_no_client_auth()
             .with_single_cert(chain, key)
-            .expect("they belong together");
+            .expect("key and certificate match");
         Self::listen(replies, Some(TlsAcceptor::from(Arc::new(settings)))).await
     }
 
     async fn listen(replies: Vec<(&'static str, Reply)>, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
-        let address = listener.local_addr().expect("it is bound");
+        let address = listener.local_addr().expect("the listener is bound");
         let asked = Arc::new(Mutex::new(Vec::new()));
         let shown = Arc::new(Mutex::new(Vec::new()));
         let script =
@@ -153,7 +153,7 @@ impl Recorded {
 
     /// Returns the requests with this method, without heads.
     fn asked(&self, method: &str) -> Vec<String> {
-        let asked = self.asked.lock().expect("nobody panics");
+        let asked = self.asked.lock().expect("no thread panics");
         asked.iter().filter(|request| request.starts_with(method)).cloned().collect()
     }
 }
@@ -180,11 +180,11 @@ async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, script: &Script
     };
     let (head, body) = text.split_once("\r\n\r\n").expect("a head");
     let line = head.lines().next().expect("a line").trim_end_matches(" HTTP/1.1");
-    script.asked.lock().expect("nobody panics").push(format!("{line} {body}").trim_end().to_owned());
+    script.asked.lock().expect("no thread panics").push(format!("{line} {body}").trim_end().to_owned());
     let token = head.lines().find_map(|line| line.strip_prefix("authorization: Bearer "));
-    script.shown.lock().expect("nobody panics").extend(token.map(str::to_owned));
+    script.shown.lock().expect("no thread panics").extend(token.map(str::to_owned));
     let reply = {
-        let mut replies = script.replies.lock().expect("nobody panics");
+        let mut replies = script.replies.lock().expect("no thread panics");
         let is_watch = |line: &str| line.contains("watch=true");
         let fits = |begin: &str| line.starts_with(begin) && is_watch(line) == is_watch(begin);
         let place = replies.iter().position(|(begin, _)| fits(begin));
@@ -203,8 +203,8 @@ async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, script: &Script
         Some(Reply::Silent(events)) => (format!("{head}{}", chunk(&events)), true),
         None => (String::new(), true),
     };
-    stream.write_all(written.as_bytes()).await.expect("it is read");
-    stream.flush().await.expect("it is read");
+    stream.write_all(written.as_bytes()).await.expect("the driver reads");
+    stream.flush().await.expect("the driver reads");
     if then {
         // Waits until the other side closes the connection.
         let _ = stream.read(&mut buffer).await;
@@ -259,7 +259,7 @@ fn numbered(numbers: &[u32]) -> ServerSet {
 }
 
 #[tokio::test]
-async fn a_set_grows_to_the_ordinal_and_shrinks_by_its_last_one() {
+async fn a_set_starts_up_to_the_ordinal_and_stops_its_last_pod() {
     let scales = |count, version| (GET_SCALE, whole(recorded::scale(count, version)));
     let server_side = Recorded::start(vec![
         (WATCH, Reply::Silent(String::new())),
@@ -277,11 +277,11 @@ async fn a_set_grows_to_the_ordinal_and_shrinks_by_its_last_one() {
     let driver = server_side.driver(set(), LONG);
     until(&driver, Ok(numbered(&[0, 1]))).await;
     assert_eq!(driver.start(&server(3, 3)).await, Ok(()));
-    assert_eq!(driver.start(&server(1, 3)).await, Ok(()), "it is there already");
+    assert_eq!(driver.start(&server(1, 3)).await, Ok(()), "the server runs already");
     assert_eq!(driver.stop(&server(3, 4)).await, Ok(()));
     let error = driver.stop(&server(1, 4)).await;
-    assert_eq!(error, Err("the pod with ordinal 3 has to go before that with 1".to_owned()));
-    assert_eq!(driver.stop(&server(3, 4)).await, Ok(()), "it has gone already");
+    assert_eq!(error, Err("the pod with ordinal 3 has to stop before the pod with 1".to_owned()));
+    assert_eq!(driver.stop(&server(3, 4)).await, Ok(()), "the server has stopped already");
     assert_eq!(
         server_side.asked("PATCH"),
         [
@@ -292,7 +292,7 @@ async fn a_set_grows_to_the_ordinal_and_shrinks_by_its_last_one() {
 }
 
 #[tokio::test]
-async fn a_conflict_is_read_again_and_not_for_ever() {
+async fn a_conflict_is_retried_a_limited_number_of_times() {
     let conflict = || (PATCH_SCALE, Reply::Whole(409, recorded::CONFLICT.to_owned()));
     let scales = |count, version| (GET_SCALE, whole(recorded::scale(count, version)));
     let mut replies = vec![(WATCH, Reply::Silent(String::new())), (LIST, whole(recorded::pods(&[], 100)))];
@@ -311,11 +311,11 @@ async fn a_conflict_is_read_again_and_not_for_ever() {
     let patches = server_side.asked("PATCH");
     assert!(patches[1].contains(r#""resourceVersion":"11""#), "{patches:?}");
     let error = driver.start(&server(3, 4)).await;
-    assert_eq!(error, Err("the API server: somebody else keeps changing the same object".to_owned()));
+    assert_eq!(error, Err("the API server: another client keeps changing the same object".to_owned()));
 }
 
 #[tokio::test]
-async fn what_happens_to_pods_is_followed() {
+async fn pod_events_are_followed() {
     let come = recorded::event("ADDED", &recorded::pod("pbx-1 10.1.0.6 False", 101));
     let go = recorded::event("DELETED", &recorded::pod("pbx-0 10.1.0.5 True", 102));
     let server_side = Recorded::start(vec![
@@ -336,7 +336,7 @@ async fn what_happens_to_pods_is_followed() {
 
 /// 410 comes in two ways: as a status, and as an event.
 #[tokio::test]
-async fn what_is_too_old_is_listed_anew() {
+async fn pods_are_listed_again_if_the_version_is_too_old() {
     let scales = |version| (GET_SCALE, whole(recorded::scale(1, version)));
     let server_side = Recorded::start(vec![
         (WATCH, Reply::Whole(410, recorded::GONE.to_owned())),
@@ -358,12 +358,12 @@ async fn what_is_too_old_is_listed_anew() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), waits).await.expect("it asks");
+    tokio::time::timeout(Duration::from_secs(30), waits).await.expect("the driver asks");
     assert!(server_side.asked(WATCH)[2].ends_with("resourceVersion=6000"));
 }
 
 #[tokio::test]
-async fn a_watch_that_is_cut_off_in_the_middle_begins_again_and_keeps_what_it_knew() {
+async fn a_watch_that_is_cut_off_continues() {
     let come = recorded::event("ADDED", &recorded::pod("pbx-1 10.1.0.6 True", 101));
     let scales = |version| (GET_SCALE, whole(recorded::scale(2, version)));
     let server_side = Recorded::start(vec![
@@ -381,7 +381,7 @@ async fn a_watch_that_is_cut_off_in_the_middle_begins_again_and_keeps_what_it_kn
 }
 
 #[tokio::test]
-async fn who_may_not_ask_is_told_and_asks_again() {
+async fn a_refused_client_reports_it_and_retries() {
     let server_side = Recorded::start(vec![
         (GET_SCALE, Reply::Whole(401, recorded::UNAUTHORIZED.to_owned())),
         (GET_SCALE, whole(recorded::scale(1, 10))),
@@ -393,32 +393,37 @@ async fn who_may_not_ask_is_told_and_asks_again() {
     let driver = server_side.driver(set(), LONG);
     until(
         &driver,
-        Err("the API server: 401 Unauthorized: Unauthorized; no token is shown over http://: `kubectl proxy` there would show its own"),
+        Err("the API server: 401 Unauthorized: Unauthorized; no token is sent over http://: use `kubectl proxy`, \
+            which adds its own"),
     )
     .await;
     until(&driver, Ok(numbered(&[0]))).await;
     let error = driver.start(&server(3, 2)).await;
     assert_eq!(
         error,
-        Err(r#"the API server: 403 Forbidden: statefulsets.apps "pbx" is forbidden; the account of the token lacks this right: give it a Role that has it"#.to_owned())
+        Err(r#"the API server: 403 Forbidden: statefulsets.apps "pbx" is forbidden; the account of the token lacks this right: bind a Role with it to the account"#.to_owned())
     );
 }
 
 #[tokio::test]
-async fn a_server_that_says_nothing_is_not_waited_for() {
+async fn a_silent_api_server_times_out() {
     let server_side = Recorded::start(Vec::new()).await;
     let driver = server_side.driver(set(), Duration::from_millis(100));
     until(&driver, Err("the API server: no answer for 100ms")).await;
     assert_eq!(driver.start(&server(1, 2)).await, Err("the API server: no answer for 100ms".to_owned()));
-    let nobody = TcpListener::bind("127.0.0.1:0").await.expect("loopback").local_addr().expect("it is bound");
-    let server_side = Recorded { address: nobody, ..server_side };
-    let error = server_side.driver(set(), LONG).start(&server(1, 2)).await.expect_err("nobody listens");
-    assert!(error.starts_with(&format!("the API server at {nobody} cannot be reached: ")), "{error}");
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("loopback")
+        .local_addr()
+        .expect("the listener is bound");
+    let server_side = Recorded { address: closed, ..server_side };
+    let error = server_side.driver(set(), LONG).start(&server(1, 2)).await.expect_err("no server listens");
+    assert!(error.starts_with(&format!("the API server at {closed} cannot be reached: ")), "{error}");
 }
 
 /// The pod of the drained server is deleted, but only while no other pod would be deleted instead.
 #[tokio::test]
-async fn of_a_deployment_the_drained_pod_goes() {
+async fn the_drained_pod_of_a_deployment_is_deleted() {
     let scales = |count, version| (GET_ANY, whole(recorded::scale(count, version)));
     let all = ["media-x 10.1.0.5 True", "media-y 10.1.0.6 True", "media-z 10.1.0.7 True"];
     let late = recorded::event("MODIFIED", &recorded::pod("media-z 10.1.0.7 False", 101));
@@ -449,11 +454,11 @@ async fn of_a_deployment_the_drained_pod_goes() {
         pods.as_ref().is_some_and(|pods| pods.as_ref().is_ok_and(|pods| pods.version == "102"))
     };
     let mut pods = driver.pods.clone();
-    pods.wait_for(ready).await.expect("it is watched");
+    pods.wait_for(ready).await.expect("the pods are watched");
     let error = driver.stop(&server(1, 4)).await;
-    assert_eq!(error, Err("there are 3 pods, and there shall be 4: a change is under way".to_owned()));
+    assert_eq!(error, Err("there are 3 pods, and 4 are requested: a change is in progress".to_owned()));
     assert_eq!(driver.stop(&server(1, 3)).await, Ok(()));
-    assert_eq!(driver.stop(&server(200, 3)).await, Ok(()), "it is not there");
+    assert_eq!(driver.stop(&server(200, 3)).await, Ok(()), "the pod does not exist");
     let patches = server_side.asked("PATCH");
     assert_eq!(patches.len(), 3, "{patches:?}");
     assert_eq!(patches[1], format!("{pod} {}", cost(r#""-2147483647""#)));
@@ -472,7 +477,7 @@ fn addresses(hosts: &[u16]) -> Vec<IpAddr> {
 
 /// The next stop must delete another pod, or none.
 #[tokio::test]
-async fn a_pod_that_is_not_to_go_any_more_costs_nothing_less() {
+async fn deletion_costs_are_reset() {
     let scales = |count, version| (GET_ANY, whole(recorded::scale(count, version)));
     // The first pod was to be deleted, but another one was.
     let all = ["media-x 10.1.0.5 True -2147483647", "media-y 10.1.0.6 True", "media-z 10.1.0.7 True 5"];
@@ -501,7 +506,7 @@ async fn a_pod_that_is_not_to_go_any_more_costs_nothing_less() {
     let driver = server_side.driver(any(), LONG);
     until(&driver, Ok(ServerSet::At(addresses(&[5, 6, 7])))).await;
     let changing =
-        |shall| Err(format!("there are 3 pods, and there shall be {shall}: a change is under way"));
+        |shall| Err(format!("there are 3 pods, and {shall} are requested: a change is in progress"));
     assert_eq!(driver.stop(&server(1, 3)).await, changing(2));
     assert_eq!(server_side.asked("PATCH"), [""; 0]);
     assert_eq!(driver.stop(&server(1, 3)).await, changing(2));
@@ -515,7 +520,7 @@ async fn a_pod_that_is_not_to_go_any_more_costs_nothing_less() {
 
 /// If this pod stayed, no other server could be stopped.
 #[tokio::test]
-async fn a_pod_that_was_given_up_without_an_address_goes() {
+async fn a_pod_that_was_given_up_without_an_address_is_deleted() {
     let scales = |count, version| (GET_ANY, whole(recorded::scale(count, version)));
     let all = ["media-x 10.1.0.5 True", "media-y 10.1.0.6 False", "media-z - False"];
     let pod = "PATCH /api/v1/namespaces/voice/pods/media-z";
@@ -538,7 +543,7 @@ async fn a_pod_that_was_given_up_without_an_address_goes() {
     };
     // A pod that is not ready at the moment may have calls, and could be deleted, too.
     let error = driver.stop(&given_up(&[0, 1])).await;
-    assert_eq!(error, Err("pod media-y is not ready, and would go in place of media-z".to_owned()));
+    assert_eq!(error, Err("pod media-y is not ready, and would be deleted instead of media-z".to_owned()));
     assert_eq!(server_side.asked("PATCH"), [""; 0]);
     let ready = Pods::listed(
         &serde_json::from_str(&recorded::pods(
@@ -555,7 +560,7 @@ async fn a_pod_that_was_given_up_without_an_address_goes() {
 
 /// A pod that was requested and never came up, for lack of resources or rights, is no longer requested.
 #[tokio::test]
-async fn a_pod_that_never_came_is_not_waited_for() {
+async fn a_pod_that_never_came_up_is_no_longer_requested() {
     let scales = |count, version| (GET_ANY, whole(recorded::scale(count, version)));
     let server_side = Recorded::start(vec![
         (WATCH, Reply::Silent(String::new())),
@@ -573,7 +578,7 @@ async fn a_pod_that_never_came_is_not_waited_for() {
         DriverServer { address: None, others: server(0, 2).address.into_iter().collect(), ..server(1, 2) };
     assert_eq!(driver.stop(&given_up).await, Ok(()));
     assert!(server_side.asked("PATCH")[0].ends_with(r#""spec":{"replicas":1}}"#));
-    assert_eq!(driver.stop(&given_up).await, Ok(()), "it is not asked for");
+    assert_eq!(driver.stop(&given_up).await, Ok(()), "the pod is no longer requested");
     assert_eq!(server_side.asked("PATCH").len(), 1);
 }
 
@@ -593,14 +598,17 @@ async fn a_pod_is_found_by_an_address_of_either_family() {
     .await;
     let driver = server_side.driver(any(), LONG);
     let server = DriverServer { address: "[fd00::6]:5060".parse().ok(), ..server(1, 2) };
-    assert_eq!(driver.list().await.map(|listing| listing.of(&server, &server.name)), Ok(Some(Word::Runs)));
+    assert_eq!(
+        driver.list().await.map(|listing| listing.of(&server, &server.name)),
+        Ok(Some(ListedState::Runs))
+    );
     assert_eq!(driver.stop(&server).await, Ok(()));
     assert_eq!(server_side.asked("PATCH").len(), 2);
 }
 
 /// A pod that is being deleted exists and answers for a while.
 #[tokio::test]
-async fn a_pod_that_is_deleted_is_known_to_end() {
+async fn a_pod_being_deleted_is_listed_as_ending() {
     let mut ending: Value = serde_json::from_str(&recorded::pod("pbx-1 10.1.0.6 True", 101)).expect("JSON");
     ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     let server_side = Recorded::start(vec![
@@ -611,15 +619,15 @@ async fn a_pod_that_is_deleted_is_known_to_end() {
     .await;
     let driver = server_side.driver(set(), LONG);
     until(&driver, Ok(numbered(&[0]))).await;
-    let listing = driver.list().await.expect("it is known");
+    let listing = driver.list().await.expect("the pods are known");
     assert_eq!(
         [0, 1, 2].map(|index| listing.of(&server(index, 2), "")),
-        [Word::Runs, Word::Ends, Word::Absent].map(Some)
+        [ListedState::Runs, ListedState::Ends, ListedState::Absent].map(Some)
     );
 }
 
 #[tokio::test]
-async fn of_a_deployment_nothing_goes_while_another_pod_is_not_ready() {
+async fn no_pod_of_a_deployment_is_deleted_while_another_is_not_ready() {
     let server_side = Recorded::start(vec![
         (WATCH, Reply::Silent(String::new())),
         (LIST, whole(recorded::pods(&["media-x 10.1.0.5 False", "media-y 10.1.0.6 True"], 100))),
@@ -628,12 +636,12 @@ async fn of_a_deployment_nothing_goes_while_another_pod_is_not_ready() {
     .await;
     let driver = server_side.driver(any(), LONG);
     let error = driver.stop(&server(1, 2)).await;
-    assert_eq!(error, Err("pod media-x is not ready, and would go in place of media-y".to_owned()));
+    assert_eq!(error, Err("pod media-x is not ready, and would be deleted instead of media-y".to_owned()));
     assert_eq!(server_side.asked("PATCH"), [""; 0]);
 }
 
 #[tokio::test]
-async fn over_tls_pods_are_watched_and_a_token_that_is_replaced_is_shown() {
+async fn pods_are_watched_over_tls_and_a_replaced_token_is_used() {
     let folder = std::env::temp_dir().join(format!("sarabande-token-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let token = folder.join("token");
@@ -652,12 +660,12 @@ async fn over_tls_pods_are_watched_and_a_token_that_is_replaced_is_shown() {
     until(&driver, Ok(numbered(&[0, 1]))).await;
     std::fs::write(&token, "second\n").expect("a file");
     assert_eq!(driver.start(&server(2, 3)).await, Ok(()));
-    let shown = server_side.shown.lock().expect("nobody panics").clone();
+    let shown = server_side.shown.lock().expect("no thread panics").clone();
     assert_eq!(shown, ["first", "first", "first", "second", "second"]);
     let error = driver.start(&server(3, 4)).await.expect_err("the token is not accepted");
     let expected = "the API server: 401 Unauthorized: Unauthorized; it does not accept the token in ";
     assert_eq!(error, format!("{expected}{}", token.display()));
-    std::fs::remove_dir_all(&folder).expect("the folder is ours");
+    std::fs::remove_dir_all(&folder).expect("the folder belongs to this test");
     let error = driver.start(&server(3, 4)).await.expect_err("there is no token");
     assert!(
         error.starts_with(&format!("the token {} cannot be read: No such file", token.display())),
@@ -666,10 +674,14 @@ async fn over_tls_pods_are_watched_and_a_token_that_is_replaced_is_shown() {
 }
 
 #[tokio::test]
-async fn a_server_with_another_certificate_is_told_nothing() {
+async fn a_server_with_a_wrong_certificate_gets_no_request() {
     let server_side = Recorded::start_tls(vec![(GET_SCALE, whole(recorded::scale(2, 10)))]).await;
     let asked = async |host: &str, ca: &str| {
-        server_side.tls_driver(host, ca, None).start(&server(1, 2)).await.expect_err("it is not trusted")
+        server_side
+            .tls_driver(host, ca, None)
+            .start(&server(1, 2))
+            .await
+            .expect_err("the certificate is not trusted")
     };
     let at = format!("127.0.0.1:{}", server_side.address.port());
     let other = certificates().join("other-ca.pem");
@@ -681,7 +693,7 @@ async fn a_server_with_another_certificate_is_told_nothing() {
         )
     );
     let error = asked("localhost", "ca.pem").await;
-    assert!(error.starts_with("the API server: the certificate is not one for localhost:"), "{error}");
+    assert!(error.starts_with("the API server: the certificate is not for localhost:"), "{error}");
     let error = asked("127.0.0.1", "make.sh").await;
     assert!(
         error.ends_with("make.sh: no certificate in it; expected certificates of authorities, in PEM"),

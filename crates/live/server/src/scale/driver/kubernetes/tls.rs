@@ -20,7 +20,7 @@ pub(super) async fn connect(
     let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let name = ServerName::try_from(host.to_owned())
-        .map_err(|error| format!("the API server: {host:?} is no name of a server: {error}"))?;
+        .map_err(|error| format!("the API server: {host:?} is not a server name: {error}"))?;
     let connector = TlsConnector::from(Arc::new(settings(ca_file)?));
     connector.connect(name, stream).await.map_err(|error| refused(&error, authority, ca_file))
 }
@@ -45,9 +45,10 @@ fn refused(error: &io::Error, authority: &str, ca_file: &Path) -> String {
         ),
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             format!(
-                "the API server: the certificate is not one for {authority}: {error}; expected a name of it in `api_server`"
+                "the API server: the certificate is not for {authority}: {error}; set `api_server` to a name in the \
+                 certificate"
             )
         }
-        _ => format!("the API server: the certificate of {authority} is of no use: {error}"),
+        _ => format!("the API server: the certificate of {authority} cannot be verified: {error}"),
     }
 }

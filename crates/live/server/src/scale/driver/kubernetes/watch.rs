@@ -14,14 +14,14 @@ const BACK_OFF: Duration = Duration::from_millis(500);
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 
 /// Watches until it is aborted. While the pods are unknown, it reports an error.
-pub(super) async fn run(target: Arc<Target>, told: Sender<Option<Result<Pods, String>>>) {
+pub(super) async fn run(target: Arc<Target>, sender: Sender<Option<Result<Pods, String>>>) {
     let mut failures = 0_u32;
     loop {
         let error = match all(&target).await {
             Ok((pods, selector)) => {
                 failures = 0;
-                told.send_replace(Some(Ok(pods.clone())));
-                match follow(&target, &selector, pods, &told).await {
+                sender.send_replace(Some(Ok(pods.clone())));
+                match follow(&target, &selector, pods, &sender).await {
                     // All pods are listed again; this is no fault.
                     Refusal::Gone => None,
                     other => Some(other.into()),
@@ -30,9 +30,9 @@ pub(super) async fn run(target: Arc<Target>, told: Sender<Option<Result<Pods, St
             Err(refusal) => Some(String::from(refusal)),
         };
         // A connection that is cut off is reported only if the next one fails too.
-        let is_first = told.borrow().is_none();
+        let is_first = sender.borrow().is_none();
         if let Some(error) = error.filter(|_| failures > 0 || is_first) {
-            told.send_replace(Some(Err(error)));
+            sender.send_replace(Some(Err(error)));
         }
         tokio::time::sleep(BACK_OFF.saturating_mul(1 << failures.min(10)).min(BACK_OFF_MAX)).await;
         failures += 1;
@@ -51,7 +51,7 @@ async fn follow(
     target: &Target,
     selector: &str,
     mut pods: Pods,
-    told: &Sender<Option<Result<Pods, String>>>,
+    sender: &Sender<Option<Result<Pods, String>>>,
 ) -> Refusal {
     loop {
         let path = match target.pods_path() {
@@ -67,18 +67,18 @@ async fn follow(
             Ok(lines) => lines,
             Err(refusal) => return refusal,
         };
-        let mut has_told = false;
+        let mut is_sent = false;
         loop {
             match lines.next().await {
                 Ok(Some(event)) => match pods.take(&event) {
                     Event::Known => {
-                        has_told = true;
-                        told.send_replace(Some(Ok(pods.clone())));
+                        is_sent = true;
+                        sender.send_replace(Some(Ok(pods.clone())));
                     }
                     Event::Gone => return Refusal::Gone,
                     Event::Failed(why) => return Refusal::Other(why),
                 },
-                Ok(None) if has_told => break,
+                Ok(None) if is_sent => break,
                 // A watch that ends at once is not repeated at once.
                 Ok(None) => break tokio::time::sleep(BACK_OFF).await,
                 Err(refusal) => return refusal,

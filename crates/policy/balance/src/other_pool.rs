@@ -1,8 +1,8 @@
 //! Branches of a call in another pool than the call's node.
 //!
 //! A fork upstream, or a node that sends a request back with another Request-URI (a spiral), makes one call go to
-//! several pools. The session has one node. The nodes of its other branches are found here by Call-ID, initiator, CSeq
-//! and branch (RFC 3261 §9.1, §17.1.1.3).
+//! several pools. The session has one node. The nodes of its branches in other pools are found here by Call-ID,
+//! initiator, CSeq and branch (RFC 3261 §9.1, §17.1.1.3).
 
 use crate::{CallKey, RequestFacts, Slot};
 use base::Recent;
@@ -10,29 +10,29 @@ use base::Recent;
 /// Most branches that are remembered, in each of two generations.
 const MOST: usize = 4_096;
 
-/// Call and initiator, CSeq number, [`RequestFacts::branch`]. The last two are 0 in the entry for the last branch of the
-/// call.
+/// Call and initiator, CSeq number, and [`RequestFacts::branch`]. CSeq number and branch are 0 in the entry for the
+/// last branch of the call.
 type Name = (CallKey, u32, u32);
 
 #[derive(Debug)]
-pub(crate) struct Beside {
-    /// Node of each branch, with the value of `changes` at that time.
+pub(crate) struct OtherPoolBranches {
+    /// Node of each branch, with the value of `changes` when the entry was made.
     nodes: Recent<Name, (Slot, u32)>,
     /// Number of times that each slot went to another node.
     changes: Vec<u32>,
 }
 
-impl Default for Beside {
+impl Default for OtherPoolBranches {
     fn default() -> Self {
         Self { nodes: Recent::new(MOST), changes: Vec::new() }
     }
 }
 
 fn call(request: &RequestFacts<'_>) -> CallKey {
-    request.key.begun_by(request.tags.from)
+    request.key.with_initiator(request.tags.from)
 }
 
-impl Beside {
+impl OtherPoolBranches {
     fn changes(&self, slot: Slot) -> u32 {
         self.changes.get(slot.index()).copied().unwrap_or_default()
     }
@@ -47,8 +47,8 @@ impl Beside {
         if self.nodes.is_empty() { None } else { self.get((call(request), request.cseq, request.branch)) }
     }
 
-    /// Node of the last such branch of a request's call: a node that sent a challenge gets the request with
-    /// credentials.
+    /// Node of the last branch of a request's call in another pool. It is used so that a node that sent a challenge
+    /// gets the request with credentials.
     pub(crate) fn of_call(&self, request: &RequestFacts<'_>) -> Option<Slot> {
         self.get((call(request), 0, 0))
     }

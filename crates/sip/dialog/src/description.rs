@@ -2,21 +2,21 @@
 
 use std::net::SocketAddr;
 
-/// Longest URI or name that is kept; longer ones are truncated. Addresses of people are far shorter, and outsiders must
-/// not fill the memory with them.
+/// Longest URI or name that is kept, in bytes. Longer texts are truncated, since outsiders must not fill the memory
+/// with them. Usual addresses are far shorter.
 const LONGEST: usize = 256;
 
-/// Parties of a call, as named in its INVITE; in one allocation.
+/// Parties of a call, as named in its INVITE. The value is in one allocation.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct About {
+pub struct CallDescription {
     texts: Box<[u8]>,
-    /// End of each text.
+    /// End position of each text.
     ends: [u32; 7],
     /// Source of the INVITE; `None` if unknown.
     pub source: Option<SocketAddr>,
 }
 
-impl About {
+impl CallDescription {
     /// Makes the value from Call-ID, tag of the caller, URI in From, URI in To, received Request-URI, and the names of
     /// the routing rule and the pool. An absent name is empty.
     pub fn new(texts: [&[u8]; 7], source: Option<SocketAddr>) -> Self {
@@ -72,7 +72,7 @@ impl About {
         self.text(6)
     }
 
-    /// Memory beside its own size, in bytes.
+    /// Memory besides the value's own size, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.texts.len()
     }
@@ -83,10 +83,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_come_back_and_long_ones_are_cut_off() {
+    fn texts_are_read_back_and_long_texts_are_truncated() {
         let long = [b'x'; 1000];
         let source = Some(SocketAddr::from(([192, 0, 2, 1], 5060)));
-        let about = About::new([b"id", b"", b"sip:a@b", &long, b"sip:c", b"in", b""], source);
+        let about = CallDescription::new([b"id", b"", b"sip:a@b", &long, b"sip:c", b"in", b""], source);
         assert_eq!((about.call_id(), about.tag(), about.from()), (&b"id"[..], &b""[..], &b"sip:a@b"[..]));
         assert_eq!((about.to().len(), about.uri()), (LONGEST, &b"sip:c"[..]));
         assert_eq!((about.rule(), about.pool()), (&b"in"[..], &b""[..]));

@@ -1,43 +1,25 @@
-//! docs/evidence/statements.md: every statement of the papers with its verdict in the simulator, beside measurements of
-//! running programs.
+//! Results of running programs, for statements of the figures.
 
-use std::fmt::Write as _;
-
-const HEAD: &str = "# What holds of the papers
-
-<!-- Made by `UPDATE_EVIDENCE=1 cargo test -p papers --test documents`, from docs/evidence/figures.md, the pages \
-which its links lead to and crates/study/papers/tests/documents/live.txt; do not edit. -->
-
-Every statement of the five papers that the figures put to the test, and a few of our own (their source says so): what the
-simulator says of it, and what running programs say. The numbers of the simulator are in [figures.md](figures.md), under
-the name of the figure; *out of reach* is what the model cannot show, and why. Under *live* stand the figures of the tables
-which the link leads to, with least and most or an interval of 95 % where there are several rounds; a verdict is *open* where
-that contains the bound, and says so where there was one run. Where nothing stands, nothing was measured on running programs.
-
-- `sarabande sim figure NAME` runs a figure again, `sarabande sim figures` all of them.
-- [`bench/cluster`](cluster.md) measures the balancing papers' clusters, [`bench/overload`](overload.md)
-  the Overload paper's servers, [`bench/distribution`](distribution.md) the SERvartuka paper's chains, and
-  [`bench/elastic`](elastic.md) the Cloud paper's servers.
-";
-
-/// A measurement for a statement: the figure, the start of the statement, and the result with a link.
-struct Live<'a> {
-    figure: &'a str,
-    begins: &'a str,
-    found: &'a str,
+/// A result for a statement: the figure, the start of the statement's row, and the text with a link.
+pub(crate) struct Live {
+    pub(crate) figure: String,
+    pub(crate) begins: String,
+    pub(crate) found: String,
 }
 
 /// Parses lines with two bars; lines that start with # are comments.
-fn live(text: &str) -> Vec<Live<'_>> {
-    text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(line).collect()
-}
-
-fn line(text: &str) -> Live<'_> {
-    let parts: Vec<&str> = text.splitn(3, " | ").collect();
-    let [figure, begins, found] = parts[..] else {
-        panic!("a figure, the beginning of a statement and what was found: {text}")
+///
+/// # Panics
+/// When a line has another form, or refers to contents that no page has.
+pub(crate) fn live(text: &str, pages: Pages<'_>) -> Vec<Live> {
+    let line = |line: &str| {
+        let [figure, begins, found] = line.splitn(3, " | ").collect::<Vec<_>>()[..] else {
+            panic!("a figure, the start of a statement and the result: {line}")
+        };
+        assert!(found.contains('{'), "no figure of a page: {found}");
+        Live { figure: figure.to_owned(), begins: format!("| {begins}"), found: filled(found, pages) }
     };
-    Live { figure, begins, found }
+    text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(line).collect()
 }
 
 /// A number of a table: its text, and its minimum, median and maximum.
@@ -142,64 +124,24 @@ fn read(text: &str) -> Value {
     Value { text: text.to_owned(), range }
 }
 
-/// Returns the page, from the page of figures and the live measurements.
-///
-/// # Panics
-/// When a measurement belongs to no statement, or refers to contents that no page has.
-pub(crate) fn page(figures: &str, measured: &str, pages: Pages<'_>) -> String {
-    let (mut page, live) = (HEAD.to_owned(), live(measured));
-    let mut used = vec![false; live.len()];
-    for section in figures.split("\n## ").skip(1) {
-        let (name, rest) = section.split_once('\n').expect("a section has lines");
-        let title = rest.trim_start().lines().next().unwrap_or_default();
-        let _ =
-            write!(page, "\n## {name}\n\n{title}\n\n| statement | simulated | live |\n| --- | --- | --- |\n");
-        for row in rest.lines().skip_while(|line| *line != "| verdict | statement | measured |").skip(2) {
-            let Some(row) = row.strip_prefix("| ") else { break };
-            let mut cells = row.splitn(3, " | ");
-            let (Some(verdict), Some(statement)) = (cells.next(), cells.next()) else { break };
-            let of =
-                |(_, live): &(usize, &Live<'_>)| live.figure == name && statement.starts_with(live.begins);
-            let found = live.iter().enumerate().find(of).map_or_else(String::new, |(index, live)| {
-                used[index] = true;
-                assert!(live.found.contains('{'), "no figure of a page: {}", live.found);
-                filled(live.found, pages)
-            });
-            let _ = writeln!(page, "| {statement} | {verdict} | {found} |");
-        }
-    }
-    let unused = live.iter().zip(&used).find(|(_, used)| !**used);
-    if let Some((Live { figure, begins, .. }, _)) = unused {
-        panic!("{figure} states nothing that begins with \"{begins}\"");
-    }
-    page
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page::with_live;
 
-    const FIGURES: &str = "# Head\n\n## a-1\n\nTitle. Source: paper.\n\n| verdict | statement | measured |\n\
-        | --- | --- | --- |\n| holds | One is one. (section I) | 1. |\n| **fails** | Two. (ours) | 3. |\n\n| x | y |\n";
+    const SECTION: &str = "\n## a-1\n\nTitle.\n\n| statement | simulated | measured in the simulator | on running programs |\n\
+        | --- | --- | --- | --- |\n| One. (section I) | holds | 1. | before |\n| Two. (ours) | open | 3. |  |\n";
 
     #[test]
-    fn what_was_measured_stands_beside_its_statement() {
-        let page = page(FIGURES, "# head\n\na-1 | One | {x \"holds\"}: [here](x.md)\n", &|_| {
-            "It\nholds.".to_owned()
-        });
-        assert!(page.contains("\n## a-1\n\nTitle. Source: paper.\n\n"));
-        assert!(
-            page.ends_with(
-                "| One is one. (section I) | holds | holds: [here](x.md) |\n| Two. (ours) | **fails** |  |\n"
-            ),
-            "{page}"
-        );
+    fn results_stand_beside_their_statements() {
+        let live = live("# head\n\na-1 | One | {x \"holds\"}: [x](x.md)\n", &|_| "It\nholds.".to_owned());
+        assert_eq!(with_live(SECTION, "a-1", &live), SECTION.replace("before", "holds: [x](x.md)"));
     }
 
     #[test]
-    #[should_panic(expected = "a-1 states nothing that begins with \"Three\"")]
-    fn a_measurement_of_nothing_is_found_out() {
-        page(FIGURES, "a-1 | Three | holds\n", &|_| String::new());
+    #[should_panic(expected = "a-1 has no statement that starts with \"| Three\"")]
+    fn results_without_a_statement_are_rejected() {
+        with_live(SECTION, "a-1", &live("a-1 | Three | {x \"a\"}", &|_| "a".to_owned()));
     }
 
     #[test]

@@ -231,8 +231,8 @@ impl Canary {
         let mut findings = Vec::new();
         for mut plan in (0..).map(draw).filter(self.fits).take(PLANS) {
             (self.prepare)(&mut plan);
-            let caged = Caged { canary: self.clone(), memory: Memory::default() };
-            match run_with(plan, caged).outcome {
+            let broken = WrappedCanary { canary: self.clone(), memory: Memory::default() };
+            match run_with(plan, broken).outcome {
                 Err(found) if found.starts_with(&format!("{}: ", self.rule)) => return Ok(()),
                 found => findings.push(found.map(|_| ())),
             }
@@ -241,12 +241,12 @@ impl Canary {
     }
 }
 
-struct Caged {
+struct WrappedCanary {
     canary: Canary,
     memory: Memory,
 }
 
-impl Wrapper for Caged {
+impl Wrapper for WrappedCanary {
     fn hears(&mut self, bytes: &mut Vec<u8>) -> bool {
         (self.canary.hears)(&mut self.memory, bytes);
         !(self.canary.swallows)(bytes)
@@ -399,7 +399,7 @@ pub(crate) fn balancer_first(plan: &Plan) -> bool {
 
 /// Plans with balancers only in which no call may fail.
 pub(crate) fn gentle(plan: &Plan) -> bool {
-    balancer(plan) && plan.care == Severity::Gentle
+    balancer(plan) && plan.severity == Severity::Gentle
 }
 
 /// Removes all faults from the plan.
@@ -421,7 +421,7 @@ pub(crate) fn own(at: SiteProcess) -> SocketAddr {
 // Messages.
 
 pub(crate) fn scanned(bytes: &[u8]) -> Message<'_> {
-    wire::scan(bytes).expect("what canaries look at is SIP")
+    wire::scan(bytes).expect("canaries see only SIP messages")
 }
 
 pub(crate) fn is(bytes: &[u8], method: &str) -> bool {

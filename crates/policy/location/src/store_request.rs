@@ -5,7 +5,7 @@ use base::UnixTime;
 
 /// Request to a store.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Ask {
+pub enum StoreRequest {
     /// [`Store::read`].
     Read(Aor),
     /// [`Store::replace`].
@@ -21,29 +21,29 @@ pub enum Ask {
 
 /// Reply of a store.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Reply {
-    /// Reply to [`Ask::Read`].
+pub enum StoreReply {
+    /// Reply to [`StoreRequest::Read`].
     Read(Result<Option<BindingsRecord>, StoreError>),
-    /// Reply to [`Ask::Replace`].
+    /// Reply to [`StoreRequest::Replace`].
     Replaced(Result<Replaced, StoreError>),
 }
 
-impl Ask {
+impl StoreRequest {
     /// Sends the request to a store that replies at once, or on a thread that may block.
-    pub fn put_to<S: Store + ?Sized>(&self, store: &mut S, now: UnixTime) -> Reply {
+    pub fn send_to<S: Store + ?Sized>(&self, store: &mut S, now: UnixTime) -> StoreReply {
         match self {
-            Self::Read(aor) => Reply::Read(store.read(aor)),
+            Self::Read(aor) => StoreReply::Read(store.read(aor)),
             Self::Replace { aor, expected, new } => {
-                Reply::Replaced(store.replace(now, aor, expected.as_ref(), new.as_ref()))
+                StoreReply::Replaced(store.replace(now, aor, expected.as_ref(), new.as_ref()))
             }
         }
     }
 
     /// Reply for a store that failed with `error`.
-    pub fn failed(&self, error: StoreError) -> Reply {
+    pub fn failed(&self, error: StoreError) -> StoreReply {
         match self {
-            Self::Read(_) => Reply::Read(Err(error)),
-            Self::Replace { .. } => Reply::Replaced(Err(error)),
+            Self::Read(_) => StoreReply::Read(Err(error)),
+            Self::Replace { .. } => StoreReply::Replaced(Err(error)),
         }
     }
 
