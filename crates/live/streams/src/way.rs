@@ -44,7 +44,10 @@ fn next_host(bytes: &[u8]) -> Option<Box<str>> {
 }
 
 fn requested<'a>(message: &Message<'a>, uri: &'a [u8]) -> Option<Host<'a>> {
-    let uri = SipUri::parse(message.routes().next().map_or(uri, |route| route.uri)).ok()?;
+    let uri = match message.routes().next() {
+        Some(route) => route.sip?,
+        None => SipUri::parse(uri).ok()?,
+    };
     match uri.param("maddr").flatten() {
         Some(maddr) => Host::parse(maddr),
         None => Some(uri.host),

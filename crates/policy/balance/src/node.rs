@@ -198,8 +198,8 @@ impl Node {
         self.health == Health::Up
     }
 
-    /// Whether only a trial request can show that the node is back. Such a node is dead only because it was silent, and
-    /// is not known to answer probes. Such a node gets a new request from time to time although it counts as dead.
+    /// Whether only a trial request can show that the node is back: it is dead only because it was silent, and
+    /// is not known to answer probes. It gets a new request from time to time although it counts as dead.
     pub fn is_on_trial(&self) -> bool {
         self.is_only_silent() && self.answers_probes != Some(true)
     }

@@ -105,7 +105,7 @@ const PAUSE_MAX: u64 = 5;
 
 /// Whether new requests without priority have a standing wait. A pause of the thread (another program on its processor,
 /// a starting process) delays only the messages that come during the pause. The wait then falls until the backlog is
-/// gone. Such a pause is no reason to refuse requests. Under overload the wait does not fall.
+/// gone. So a pause is no reason to refuse requests. Under overload the wait does not fall.
 #[derive(Clone, Debug, Default)]
 struct StandingWait {
     noted: Instant,

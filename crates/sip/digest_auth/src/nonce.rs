@@ -40,7 +40,7 @@ pub enum NonceScope {
     /// The address that it was sent to. For clients that reach this server directly, or always by the same proxy.
     #[default]
     Source,
-    /// Any address. For servers behind several proxies. Such a server sees the proxy's address in place of the
+    /// Any address. For servers behind several proxies: the server sees the proxy's address in place of the
     /// client's, so a client that comes by another proxy each time would be challenged each time. An attacker who
     /// forges a source address can then use a nonce sent to another address. So wrong answers of the attacker may count
     /// against a proxy or a neighbour. Accept requests only from the proxies' addresses.

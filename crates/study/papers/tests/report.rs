@@ -1,7 +1,7 @@
 //! The report of a small figure with every kind of element.
 
 use papers::report::{
-    Axis, ClaimVerdict, Figure, Plot, PlotSeries, Point, ReportTable, Statement, Style, write,
+    Axis, Figure, Plot, PlotSeries, Point, ReportTable, Statement, StatementVerdict, Style, write,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ fn figure() -> Figure {
         Statement::check("section V-C", "It recovers <b>at once</b>.", "after 12 s", false)
             .about(1)
             .differs_by("the <queue> is long"),
-        Statement::check("section VII", "Both are alike.", "0.1 ± 0.3 ms", ClaimVerdict::Open).about(1),
+        Statement::check("section VII", "Both are alike.", "0.1 ± 0.3 ms", StatementVerdict::Open).about(1),
         Statement::out_of_reach("table II", "A call costs 3 ms.", "2.1 ms", "no such machine").about(2),
     ];
     let mut table = ReportTable::new(["name", "calls/s"]);

@@ -1,5 +1,5 @@
 //! The edge proxy between clients and a registrar behind it (RFC 5626 §5). A Route may name the connection of a client,
-//! as the Path of the client's REGISTER did. Such a request is sent over that connection.
+//! as the Path of the client's REGISTER did. The request is then sent over that connection.
 
 use crate::address::client_flow::ClientFlow;
 use crate::message::validate::check_extensions;
@@ -18,7 +18,7 @@ pub(crate) struct FlowHop {
 }
 
 /// §5.3: returns the next hop of a request whose Route names a client's connection. `None` if the Route names no
-/// connection or the sender's own, or if the request begins no transaction. Such a request is handled like any other.
+/// connection or the sender's own, or if the request begins no transaction. The request is then handled like others.
 pub(crate) fn plan_by_flow(site: &Site, arrival: &Arrival<'_>) -> Result<Option<FlowHop>, Rejection> {
     let Some(token) = arrival.route.flow else { return Ok(None) };
     // §5.3.1: a token that was tampered with SHOULD get 403.

@@ -42,7 +42,7 @@ impl Registrar {
         Ok(())
     }
 
-    /// Returns the address-of-record of a caller that may be behind a NAT. Such a caller begins a dialog directly over
+    /// Returns the address-of-record of a caller that may be behind a NAT. The caller begins a dialog directly over
     /// UDP, with a Contact other than its source. `None`: its Contact is reachable, or its connection is known.
     pub(crate) fn caller(&self, site: &Site, arrival: &Arrival<'_>) -> Option<Aor> {
         let Arrival { flow, message, .. } = *arrival;

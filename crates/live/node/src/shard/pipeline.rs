@@ -64,8 +64,8 @@ impl Pipeline<'_> {
             return Outcome::Handled;
         }
         if acknowledges_us(step.site, message) {
-            // Such an ACK takes little work, so it does not count for the number of requests that this thread can
-            // handle.
+            // An ACK to our own response takes little work, so it does not count for the number of requests that this
+            // thread can handle.
             step.site.discard(Drop::Ack);
         } else if is_request {
             let known = known.or_else(|| (!step.site.seen.is_empty()).then(|| key(step)));

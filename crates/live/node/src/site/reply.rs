@@ -39,7 +39,7 @@ pub(crate) fn own_tag(site: &Site, message: &Message<'_>) -> ArrayString<16> {
     text
 }
 
-/// Returns whether this is the ACK to a response of this process. Such an ACK is not forwarded (RFC 3261 §8.2.7), since
+/// Returns whether this is the ACK to a response of this process. This ACK is not forwarded (RFC 3261 §8.2.7), since
 /// no other element knows the response.
 pub(crate) fn acknowledges_us(site: &Site, message: &Message<'_>) -> bool {
     message.method() == Some(Method::Ack)

@@ -1,8 +1,8 @@
 //! Health of the nodes: conclusions from probes, traffic and the operator.
 //!
 //! Any response to a probe or a request shows that a node is alive. A node is dead after a few probes without an
-//! answer, unless it has answered requests meanwhile. Such a node ignores OPTIONS, so only unanswered requests count. A
-//! closed port (ICMP in answer to a probe) shows death at once.
+//! answer, unless it has answered requests meanwhile. A node that answers requests but no probes ignores OPTIONS, so
+//! only unanswered requests count. A closed port (ICMP in answer to a probe) shows death at once.
 
 use super::Cluster;
 use super::news::{HealthCause, HealthEffect, HealthNews};

@@ -34,7 +34,7 @@ impl SessionStore {
         done
     }
 
-    /// Ends answered calls whose leases ended because their nodes lost the calls. Such a call may never get a BYE.
+    /// Ends answered calls whose leases ended because their nodes lost the calls: these calls may never get a BYE.
     /// Checks up to `most` sessions from `at` on; returns the number checked.
     pub(super) fn end_lost(&mut self, now: Instant, at: u32, most: usize) -> usize {
         let is_lost = |session: &Session| {

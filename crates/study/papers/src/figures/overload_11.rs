@@ -3,7 +3,7 @@
 use super::sweeps::{Curve, RISE_ASSUMED, Variant, curves, holding_assumed, note};
 use super::topology::core;
 use super::{FigureOptions, FigureRun};
-use crate::report::{Axis, ClaimVerdict, Figure, Plot, PlotSeries, Statement};
+use crate::report::{Axis, Figure, Plot, PlotSeries, Statement, StatementVerdict};
 use config::scenario::{Scenario, ScenarioLocal, ServiceTimes};
 use overload::RejectAt;
 
@@ -242,7 +242,7 @@ fn text_claims(cases: &[Curve], beside: &[Curve]) -> Vec<Statement> {
     let gain = TEXT
         .map(|load| best.is_above_curve(stateful, load))
         .into_iter()
-        .fold(ClaimVerdict::Holds, ClaimVerdict::and);
+        .fold(StatementVerdict::Holds, StatementVerdict::and);
     claims! {
         "section VI-A", "Stateful and stateless rejection show no qualitative difference.",
             ["Stateless: {}. Stateful: {}. Stateless with look-up of repeated INVITEs: {}.", best.goodputs(&TEXT),
@@ -322,7 +322,7 @@ const LEAST_F: &str = "If the load rises slowly, f reaches its minimum before re
  at about 3000 calls/s. Then hardly a call is left. If the load starts at once, with f at 1, messages are dropped \
  from 1000 calls/s on.";
 
-/// Claim about case 4 when rejections occupy the servers.
+/// Statement about case 4 when rejections occupy the servers.
 fn far_claim(occupancy: &Curve) -> Statement {
     let source = "section VI-C";
     let statement = "Case 4: beyond the rejection capacity requests are dropped and the delay increases \

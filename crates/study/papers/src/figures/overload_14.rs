@@ -3,7 +3,7 @@
 use super::FigureRun;
 use super::sweeps::{Curve, RISE_ASSUMED, Variant, curves, goodputs, holding_assumed, late, note};
 use super::topology::{core, domains};
-use crate::report::{ClaimVerdict, Figure, Statement};
+use crate::report::{Figure, Statement, StatementVerdict};
 use config::scenario::{Scenario, ScenarioFeedback, ScenarioLocal};
 
 const LOADS: [f64; 7] = [160.0, 240.0, 280.0, 400.0, 600.0, 1000.0, 2000.0];
@@ -92,7 +92,7 @@ fn claims(long: &[Curve], short: &[Curve]) -> Vec<Statement> {
             ABOVE
                 .map(|load| end.is_above(load, 0.9 * end_peak.0))
                 .into_iter()
-                .fold(ClaimVerdict::Holds, ClaimVerdict::and);
+                .fold(StatementVerdict::Holds, StatementVerdict::and);
         "section VII-B", "End-to-end has no advantage where the overloaded server is one hop from the ingress, as in \
          topology 3.",
             ["Hop-by-hop: {}. End-to-end: {} calls/s.", hop_short.goodputs(&SHORT), end_short.goodputs(&SHORT)],

@@ -230,7 +230,7 @@ fn plot(title: &str, queues: [(&str, &Measured); 2]) -> Plot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::ClaimVerdict;
+    use crate::report::StatementVerdict;
 
     #[test]
     fn a_wrong_law_is_found_out() {
@@ -239,6 +239,6 @@ mod tests {
         let waits = (0..5).map(|seed| run(case, 10_000.0, 1 + seed)[1]).collect();
         let measured =
             Measured { cases: vec![(Case { model: Model::Fixed, ..case }, waits)], class: Priority::P2 };
-        assert_eq!(measured.check("half as long", "").verdict, ClaimVerdict::Fails);
+        assert_eq!(measured.check("half as long", "").verdict, StatementVerdict::Fails);
     }
 }

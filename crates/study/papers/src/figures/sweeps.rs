@@ -2,7 +2,7 @@
 
 use super::topology::{at, hold, rise};
 use super::{FigureOptions, FigureRun};
-use crate::report::{Axis, ClaimVerdict, Plot, PlotSeries, ReportTable, Style};
+use crate::report::{Axis, Plot, PlotSeries, ReportTable, StatementVerdict, Style};
 use base::Instant;
 use config::scenario::Scenario;
 use core::time::Duration;
@@ -195,13 +195,13 @@ impl Curve {
     }
 
     /// Whether the goodput under this load is above a level, at 95 % confidence if there are several runs.
-    pub(super) fn is_above(&self, load: f64, level: f64) -> ClaimVerdict {
+    pub(super) fn is_above(&self, load: f64, level: f64) -> StatementVerdict {
         let Interval { mean, half_width } = Self::interval(self.at(load), |run| run.goodput);
-        ClaimVerdict::above_zero(Interval { mean: mean - level, half_width })
+        StatementVerdict::above_zero(Interval { mean: mean - level, half_width })
     }
 
     /// Whether the goodput under this load is above another curve's, at 95 % confidence if there are several runs.
-    pub(super) fn is_above_curve(&self, other: &Self, load: f64) -> ClaimVerdict {
+    pub(super) fn is_above_curve(&self, other: &Self, load: f64) -> StatementVerdict {
         let pairs = self.at(load).iter().zip(other.at(load));
         let differences: Moments = pairs.map(|(one, two)| one.goodput - two.goodput).collect();
         let half_width = if differences.count() < 2 {
@@ -209,7 +209,7 @@ impl Curve {
         } else {
             Interval::of(&differences, Confidence::P95).half_width
         };
-        ClaimVerdict::above_zero(Interval { mean: differences.mean(), half_width })
+        StatementVerdict::above_zero(Interval { mean: differences.mean(), half_width })
     }
 
     /// Mean setup delay under this load in milliseconds; NaN if too few calls were set up.

@@ -39,7 +39,7 @@ impl Figure {
         }
     }
 
-    /// Number of these figures' claims for each verdict, in the order of [`ClaimVerdict::NAMES`].
+    /// Number of these figures' claims for each verdict, in the order of [`StatementVerdict::NAMES`].
     pub fn tally<'a>(figures: impl IntoIterator<Item = &'a Self>) -> [usize; 4] {
         let mut tally = [0; 4];
         for claim in figures.into_iter().flat_map(|figure| &figure.claims) {
@@ -275,7 +275,7 @@ pub struct Statement {
     /// Result of the data, with numbers.
     pub measured: String,
     /// Whether statement and data agree.
-    pub verdict: ClaimVerdict,
+    pub verdict: StatementVerdict,
     /// Cause of the difference between model and statement, if known.
     pub cause: Option<String>,
 }
@@ -286,7 +286,7 @@ impl Statement {
         source: impl Into<String>,
         statement: impl Into<String>,
         measured: impl Into<String>,
-        verdict: impl Into<ClaimVerdict>,
+        verdict: impl Into<StatementVerdict>,
     ) -> Self {
         let verdict = verdict.into();
         let (source, statement, measured) = (source.into(), statement.into(), measured.into());
@@ -301,7 +301,7 @@ impl Statement {
         why: impl Into<String>,
     ) -> Self {
         Self {
-            verdict: ClaimVerdict::OutOfReach(why.into()),
+            verdict: StatementVerdict::OutOfReach(why.into()),
             ..Self::check(source, statement, measured, false)
         }
     }
@@ -321,17 +321,17 @@ impl Statement {
     /// Reason why the statement does not simply hold; `None` if it holds, or fails for an unknown reason.
     pub fn why(&self) -> Option<&str> {
         match &self.verdict {
-            ClaimVerdict::Holds => None,
-            ClaimVerdict::Fails => self.cause.as_deref(),
-            ClaimVerdict::Open => Some("Too few samples for a verdict."),
-            ClaimVerdict::OutOfReach(why) => Some(why),
+            StatementVerdict::Holds => None,
+            StatementVerdict::Fails => self.cause.as_deref(),
+            StatementVerdict::Open => Some("Too few samples for a verdict."),
+            StatementVerdict::OutOfReach(why) => Some(why),
         }
     }
 }
 
 /// Whether the paper's statement and the data agree.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum ClaimVerdict {
+pub enum StatementVerdict {
     /// Statement and data agree.
     Holds,
     /// Statement and data disagree.
@@ -342,13 +342,13 @@ pub enum ClaimVerdict {
     OutOfReach(String),
 }
 
-impl From<bool> for ClaimVerdict {
+impl From<bool> for StatementVerdict {
     fn from(holds: bool) -> Self {
         if holds { Self::Holds } else { Self::Fails }
     }
 }
 
-impl ClaimVerdict {
+impl StatementVerdict {
     /// Names of the verdicts.
     pub const NAMES: [&str; 4] = ["holds", "fails", "open", "out of reach"];
 
@@ -397,19 +397,19 @@ mod tests {
 
     #[test]
     fn a_verdict_needs_an_interval_on_one_side_of_zero() {
-        let of = |mean, half_width| ClaimVerdict::above_zero(Interval { mean, half_width });
+        let of = |mean, half_width| StatementVerdict::above_zero(Interval { mean, half_width });
         assert_eq!(
             [of(2.0, 1.0), of(-2.0, 1.0), of(0.0, 0.0)],
-            [ClaimVerdict::Holds, ClaimVerdict::Fails, ClaimVerdict::Fails]
+            [StatementVerdict::Holds, StatementVerdict::Fails, StatementVerdict::Fails]
         );
         for open in [of(0.5, 1.0), of(-0.5, 1.0), of(9.0, f64::INFINITY), of(f64::NAN, f64::NAN)] {
-            assert_eq!(open, ClaimVerdict::Open);
+            assert_eq!(open, StatementVerdict::Open);
         }
     }
 
     #[test]
     fn of_two_verdicts_the_worse_counts() {
-        use ClaimVerdict::{Fails, Holds, Open};
+        use StatementVerdict::{Fails, Holds, Open};
         assert_eq!([Holds.and(Holds), Holds.and(Open), Open.and(Open)], [Holds, Open, Open]);
         assert_eq!([Fails.and(Open), Open.and(Fails), Holds.and(Fails)], [Fails, Fails, Fails]);
     }

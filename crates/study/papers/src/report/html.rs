@@ -1,6 +1,6 @@
 //! The page: contents with verdicts, then each figure with its plots beside the paper's statements.
 
-use super::{ClaimVerdict, Figure, ReportTable, Statement};
+use super::{Figure, ReportTable, Statement, StatementVerdict};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
@@ -58,7 +58,7 @@ const CLASSES: [&str; 4] = ["holds", "fails", "open", "reach"];
 fn badges(out: &mut String, tally: [usize; 4]) {
     let of_many = ["hold", "fail", "open", "out of reach"];
     for (place, count) in tally.into_iter().enumerate().filter(|(_, count)| *count > 0) {
-        let words = if count == 1 { ClaimVerdict::NAMES } else { of_many };
+        let words = if count == 1 { StatementVerdict::NAMES } else { of_many };
         let _ = write!(out, "<span class=\"badge {}\">{count} {}</span> ", CLASSES[place], words[place]);
     }
     if tally == [0; 4] {
@@ -129,7 +129,7 @@ fn picture(out: &mut String, figure: &Figure, index: usize, svg: &str) {
 
 fn statement(out: &mut String, claim: &Statement) {
     let place = claim.verdict.place();
-    let (class, words) = (CLASSES[place], ClaimVerdict::NAMES[place]);
+    let (class, words) = (CLASSES[place], StatementVerdict::NAMES[place]);
     let (source, text) = (escape(&claim.source), escape(&claim.statement));
     let _ =
         writeln!(out, "<article class=\"{class}\">\n<p><span class=\"badge {class}\">{words}</span> {text}");

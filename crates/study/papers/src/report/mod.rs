@@ -8,7 +8,8 @@ mod scale;
 
 pub use csv::field as csv_field;
 pub use figure::{
-    At, Axis, ClaimVerdict, Figure, Plot, PlotSeries, Point, Reference, ReportTable, Scale, Statement, Style,
+    At, Axis, Figure, Plot, PlotSeries, Point, Reference, ReportTable, Scale, Statement, StatementVerdict,
+    Style,
 };
 
 use std::fs;

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow};
 use comfy_table::{ContentArrangement, Table};
 use indicatif::{ProgressBar, ProgressStyle};
 use papers::figures::{Effort, Entry, FigureOptions, Progress, Shared};
-use papers::report::{ClaimVerdict, Figure, Statement};
+use papers::report::{Figure, Statement, StatementVerdict};
 use sim::stats::sweep::{all_cores, sweep};
 use std::io::IsTerminal as _;
 use std::num::NonZero;
@@ -79,7 +79,7 @@ fn make(entries: &[Entry], common: &Common) -> Result<()> {
     // The statements of all figures are too many for a terminal.
     let all = figures.len() == 1;
     let shown = figures.iter().flat_map(|figure| figure.claims.iter().map(move |claim| (figure, claim)));
-    let shown: Vec<_> = shown.filter(|(_, claim)| all || claim.verdict != ClaimVerdict::Holds).collect();
+    let shown: Vec<_> = shown.filter(|(_, claim)| all || claim.verdict != StatementVerdict::Holds).collect();
     if !shown.is_empty() {
         print_line!("{}\n", claims(&shown))?;
     }

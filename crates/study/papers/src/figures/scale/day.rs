@@ -2,7 +2,7 @@
 
 use super::super::FigureRun;
 use super::{RATE, Rule, THRESHOLD, assumptions, p95, plan, plots, table};
-use crate::report::{ClaimVerdict, Figure, Statement};
+use crate::report::{Figure, Statement, StatementVerdict};
 use core::time::Duration;
 use sim::cloud::{CloudPlan, CloudResults, Neighbours, Resource};
 use sim::stats::Interval;
@@ -99,7 +99,7 @@ fn claims_of_capacities(runs: &[Vec<CloudResults>]) -> Vec<Statement> {
     };
     let (lost, hours): (Value, Value) = (|of| of.lost as f64, |of| of.server_hours);
     let [known, found, blind, aware, answers] = [0, 1, 2, 3, 4];
-    let is_no_more = |one, other, value| ClaimVerdict::below(ratio(one, other, value), 1.1);
+    let is_no_more = |one, other, value| StatementVerdict::below(ratio(one, other, value), 1.1);
     claims! {
         "ours", "With equal servers, estimated capacities lose less than a tenth more calls than known ones, for less \
          than a tenth more hours.",
@@ -110,7 +110,7 @@ fn claims_of_capacities(runs: &[Vec<CloudResults>]) -> Vec<Statement> {
          a tenth more hours.",
             ["{:.0} lost in {:.1} server hours, {:.0} in {:.1} with fixed capacities.", of(aware, lost),
              of(aware, hours), of(blind, lost), of(blind, hours)],
-            ClaimVerdict::below(ratio(aware, blind, lost), 0.5).and(is_no_more(aware, blind, hours)), about(3);
+            StatementVerdict::below(ratio(aware, blind, lost), 0.5).and(is_no_more(aware, blind, hours)), about(3);
         "ours", "With neighbours, servers that pull calls as they answer lose less than a tenth more calls than \
          without neighbours.",
             ["{:.0} lost, {:.0} without neighbours.", of(answers, lost), of(known, lost)],
@@ -118,7 +118,7 @@ fn claims_of_capacities(runs: &[Vec<CloudResults>]) -> Vec<Statement> {
         "ours", "With neighbours, estimated capacities halve the set-up time of 95 % of the calls, compared with \
          servers that pull as they answer.",
             ["{:.0} ms, {:.0} with servers that pull as they answer.", of(aware, p95), of(answers, p95)],
-            ClaimVerdict::below(ratio(aware, answers, p95), 0.5), about(3);
+            StatementVerdict::below(ratio(aware, answers, p95), 0.5), about(3);
     }
 }
 

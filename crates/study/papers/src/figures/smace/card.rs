@@ -3,7 +3,7 @@
 use super::super::FigureRun;
 use super::ways::{self, Compared, Times};
 use super::{assumptions, deviation, mean, micros, pauses, server, settled};
-use crate::report::{Axis, ClaimVerdict, Figure, Plot, PlotSeries, Statement};
+use crate::report::{Axis, Figure, Plot, PlotSeries, Statement, StatementVerdict};
 use core::time::Duration;
 use sim::cloud::{CloudPlan, CloudResults, Neighbours, Resource, Vantage};
 use sim::stats::Interval;
@@ -128,11 +128,11 @@ fn claims(alone: &Alone, compared: &Compared) -> Vec<Statement> {
     claims! {
         "section VI-B", "Latency varies similarly when machines contend for a single network card.",
             ["Measured at the caller's side the standard deviation of p95 is {variation:.1} times that alone."],
-            ClaimVerdict::above(variation, 3.0);
+            StatementVerdict::above(variation, 3.0);
         "section IV-A", "A monitor on the server measures the total latency, including the contention.",
             ["The mean p95 is {seen:.2} times that of the other seconds on the server, {from_in_front:.1} times at \
              the caller's side."],
-            ClaimVerdict::above(seen, 1.5),
+            StatementVerdict::above(seen, 1.5),
             differs_by("Packets wait for the card in the hypervisor: before the monitor captures them on their way \
              in, and after it on their way out.");
         => compared.no_worse(SLOW, "If the card is slow and carries all messages, the queue is no worse than TLWL.");

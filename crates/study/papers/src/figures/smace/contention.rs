@@ -4,7 +4,7 @@ use super::super::FigureRun;
 use super::{
     about_neighbours, assumptions, deviation, mean, micros, neighbours, runs, seconds, server, settled,
 };
-use crate::report::{Axis, ClaimVerdict, Figure, Plot, PlotSeries, Statement};
+use crate::report::{Axis, Figure, Plot, PlotSeries, Statement, StatementVerdict};
 use sim::cloud::{CloudResults, CloudSecond};
 use sim::stats::Interval;
 
@@ -93,13 +93,13 @@ fn claims(seen: &[Seen]) -> Vec<Statement> {
     claims! {
         "section VI-B", "Latency varies much more with neighbours, at the same low load.",
             ["The standard deviation of p95 is {variation:.1} times that alone."],
-            ClaimVerdict::above(variation, 3.0);
+            StatementVerdict::above(variation, 3.0);
         "section VI-B", "For some 100 s latency is higher at the same load.",
             ["The mean p95 is {higher:.1} times that of the other seconds."],
-            ClaimVerdict::above(higher, 1.5);
+            StatementVerdict::above(higher, 1.5);
         "section II", "Low latency does not follow from the absence of overload.",
             ["At {LOAD:.0} calls/s {inside:.0} microseconds with neighbours, above the threshold of 1,000; alone \
              {most:.0} in the worst second."],
-            ClaimVerdict::above(inside, 1_000.0).and(ClaimVerdict::above(below, -1_000.0));
+            StatementVerdict::above(inside, 1_000.0).and(StatementVerdict::above(below, -1_000.0));
     }
 }

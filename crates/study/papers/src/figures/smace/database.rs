@@ -3,7 +3,7 @@
 use super::super::FigureRun;
 use super::ways::{self, CAPACITY, Compared, LOAD, SERVERS, Times, Way, lost, set_up};
 use super::{assumptions, micros};
-use crate::report::{ClaimVerdict, Figure, Statement};
+use crate::report::{Figure, Statement, StatementVerdict};
 use core::time::Duration;
 use sim::cloud::{CloudPlan, Database, Resource};
 use sim::engine::TimeSpread;
@@ -65,22 +65,22 @@ fn claims(compared: &Compared) -> Vec<Statement> {
     claims! {
         "section IV-A", "A suddenly slow database also affects the latency of the servers.",
             ["{slower:.1} times the latency, at the same load."],
-            ClaimVerdict::above(slower, 2.0);
+            StatementVerdict::above(slower, 2.0);
         "section IV-A", "A slow database decreases the load of the servers, although they have free capacity.",
             ["If the database is slow and carries all calls, a server gets {less:.2} of its previous calls with the \
              paper's monitors, {kept:.2} by TLWL; it asked for at most {CAPACITY:.0}/s and got {:.0}.",
              LOAD / SERVERS as f64],
-            ClaimVerdict::below(less, 0.9).and(ClaimVerdict::above(kept, 0.9)), about(1);
+            StatementVerdict::below(less, 0.9).and(StatementVerdict::above(kept, 0.9)), about(1);
         "section IV-A", "The decrease leads to fewer queries, relieves the database and returns latency to normal.",
             ["If the database is overloaded, the mean p95 is {paper:.1} ms with the paper's monitors, {tlwl:.0} by \
              TLWL; the goal is {goal:.0}."],
-            ClaimVerdict::below(paper, goal).and(ClaimVerdict::above(tlwl, goal)), about(2),
+            StatementVerdict::below(paper, goal).and(StatementVerdict::above(tlwl, goal)), about(2),
             differs_by("A reduction comes only every 10 s, and the backlog in the database must be processed \
              first.");
         "ours", "If the database is slow but carries all calls, estimates lose no calls.",
             ["{monitored:.1} % lost with the paper's monitors, {:.1} % by TLWL.",
              compared.of(SLOW, Way::Tlwl, lost)],
-            ClaimVerdict::below(monitored, 0.1), about(1),
+            StatementVerdict::below(monitored, 0.1), about(1),
             differs_by("The estimator asks for less whatever the cause of the latency, and no other server has free \
              capacity.");
         => compared.no_worse(SLOW, "If the database is slow and carries all calls, the queue is no worse than \
@@ -90,7 +90,7 @@ fn claims(compared: &Compared) -> Vec<Statement> {
         "ours", "If the shared database is overloaded, the queue halves the set-up time of 95 % of the carried \
          calls.",
             ["{half:.2} times that of TLWL."],
-            ClaimVerdict::below(half, 0.5), about(2);
+            StatementVerdict::below(half, 0.5), about(2);
         => compared.no_worse(OWN, "If one server's own database is overloaded, the queue is no worse than \
          TLWL.").about(4);
     }

@@ -2,7 +2,7 @@
 
 use super::super::FigureRun;
 use super::{THRESHOLD, about_neighbours, assumptions, micros, neighbours, runs, seconds, server, settled};
-use crate::report::{Axis, ClaimVerdict, Figure, Plot, PlotSeries, Statement};
+use crate::report::{Axis, Figure, Plot, PlotSeries, Statement, StatementVerdict};
 use elastic::estimate::{CapacityLaw, EstimatorSettings};
 use elastic::queue::{MemberChoice, Overflow, QueueSettings};
 use sim::cloud::{Announcing, CloudPlan, CloudResults, CloudSecond, Front};
@@ -178,15 +178,15 @@ fn claims(plans: &[CloudPlan], results: &[Vec<CloudResults>], length: u64) -> Ve
             seen.iter().all(|seen| seen.ignored > 0), about(1);
         "section VI-C", "Growth is small close to the threshold, and large far below it.",
             ["At most by the fraction {small:.2} with less than a third to spare, and {large:.2} with more."],
-            ClaimVerdict::above(small, 0.0).and(ClaimVerdict::above(more, 0.0));
+            StatementVerdict::above(small, 0.0).and(StatementVerdict::above(more, 0.0));
         "abstract", "The system lowers latency by reducing the load of the server.",
             ["Above the threshold in {:.0} % of the seconds at {:.0} calls/s; without an estimate {:.0} % at {:.0}.",
              high(1), carried(1), high(0), carried(0)],
-            ClaimVerdict::above(lower, 0.0), about(1);
+            StatementVerdict::above(lower, 0.0), about(1);
         "ours", "The law `proven` is above the threshold less often, and recovers to 90 % of its previous load \
          sooner.",
             ["In {:.0} % of the seconds, at {:.0} calls/s; recovers after {back_ours:.0} s, the paper's law after \
              {back_paper:.0}.", high(2), carried(2)],
-            ClaimVerdict::above(fewer, 0.0).and(ClaimVerdict::above(sooner, 0.0)), about(3);
+            StatementVerdict::above(fewer, 0.0).and(StatementVerdict::above(sooner, 0.0)), about(3);
     }
 }

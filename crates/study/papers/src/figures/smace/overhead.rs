@@ -2,7 +2,7 @@
 //! simulated: `bench elastic --record` writes the data.
 
 use super::super::FigureRun;
-use crate::report::{Axis, ClaimVerdict, Figure, Plot, PlotSeries, ReportTable, Statement, Style};
+use crate::report::{Axis, Figure, Plot, PlotSeries, ReportTable, Statement, StatementVerdict, Style};
 use sim::stats::Interval;
 use std::collections::BTreeSet;
 
@@ -89,13 +89,13 @@ impl Measured {
 
     /// Returns the rate, up to the paper's, at which the monitor changes the goodput most, and the logarithm of the
     /// change. Also returns whether the goodput changes at none of the rates.
-    fn affected(&self) -> (u32, Interval, ClaimVerdict) {
+    fn affected(&self) -> (u32, Interval, StatementVerdict) {
         let rates = self.rates().into_iter().filter(|rate| *rate <= PAPER_MAX);
         let ratios: Vec<_> = rates.map(|rate| (rate, self.ratio(rate, |step| step.goodput))).collect();
-        let verdict = ratios.iter().fold(ClaimVerdict::Holds, |verdict, (_, ratio)| {
+        let verdict = ratios.iter().fold(StatementVerdict::Holds, |verdict, (_, ratio)| {
             verdict
-                .and(ClaimVerdict::above(*ratio, (1.0 - NONE).ln()))
-                .and(ClaimVerdict::below(*ratio, (1.0 + NONE).ln()))
+                .and(StatementVerdict::above(*ratio, (1.0 - NONE).ln()))
+                .and(StatementVerdict::below(*ratio, (1.0 + NONE).ln()))
         });
         let end = |(_, ratio): &&(u32, Interval)| ratio.mean.abs() + ratio.half_width;
         let worst = ratios.iter().max_by(|a, b| end(a).total_cmp(&end(b))).expect("there are rates");
@@ -129,7 +129,7 @@ fn goodput_claims(measured: &Measured) -> Vec<Statement> {
             ["At most {with:.0} calls/s with the monitor and {without:.0} without: {:.0} % less. The monitor takes \
              {:.0} us of a processor per call at {BUSY_MIN} calls/s, {:.0} at {PAPER_MAX}.", percent(less), cost[0],
              cost[1]],
-            ClaimVerdict::above(less, 0.0).and(ClaimVerdict::below(less, MINOR));
+            StatementVerdict::above(less, 0.0).and(StatementVerdict::below(less, MINOR));
     }
 }
 
@@ -149,13 +149,13 @@ fn ringing_claims(measured: &Measured) -> Vec<Statement> {
     let ratios = |value: Value| rates.iter().map(move |rate| measured.ratio(*rate, value));
     let listed = |value: Value| ratios(value).map(|ratio| ratio.ratio()).collect::<Vec<_>>().join(", ");
     let names: Vec<_> = rates.iter().map(u32::to_string).collect();
-    let as_soon = ratios(|step| step.p95_ms).fold(ClaimVerdict::Holds, |verdict, ratio| {
-        verdict.and(ClaimVerdict::below(ratio, (1.0 + MINOR).ln()))
+    let as_soon = ratios(|step| step.p95_ms).fold(StatementVerdict::Holds, |verdict, ratio| {
+        verdict.and(StatementVerdict::below(ratio, (1.0 + MINOR).ln()))
     });
     claims! {
         "section VI-D, figure 8", "With a round trip of 250 ms a call still rings within a second at 900 calls/s.",
             ["p95 {longest:.1} ms."],
-            ClaimVerdict::below(longest, RING_MAX);
+            StatementVerdict::below(longest, RING_MAX);
         "section VI-D, figure 8", "At 600 to 900 calls/s the monitor delays 95 % of the ringing by at most 10 %.",
             ["At {} calls/s p95 is {} times as long, the median {} times.", names.join(", "),
              listed(|step| step.p95_ms), listed(|step| step.p50_ms)],
@@ -205,12 +205,12 @@ fn figure(work: &FigureRun<'_>, plot: Plot, measured: &Measured) -> Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ClaimVerdict::{Fails, Holds, Open};
+    use StatementVerdict::{Fails, Holds, Open};
 
     /// Verdicts on three rounds of a server that carries 1,200 calls/s. `goodput` and `most` are the relative goodput
     /// and capacity with the monitor, `p95` is the ratio of the times within which 95 % of the calls ring. Rounds
     /// differ by the part `chance`.
-    fn verdicts(goodput: f64, most: f64, p95: f64, chance: f64) -> Vec<ClaimVerdict> {
+    fn verdicts(goodput: f64, most: f64, p95: f64, chance: f64) -> Vec<StatementVerdict> {
         let steps = [0, 1, 2].into_iter().flat_map(|round| [300, 600, 900, 1_500].map(|rate| (round, rate)));
         let lines = steps.map(|(round, rate)| {
             let by_chance = 1.0 + chance * f64::from(round - 1);

@@ -3,7 +3,7 @@
 
 use super::super::FigureRun;
 use super::{micros, seconds, server};
-use crate::report::{Axis, ClaimVerdict, Plot, PlotSeries, ReportTable, Statement};
+use crate::report::{Axis, Plot, PlotSeries, ReportTable, Statement, StatementVerdict};
 use core::time::Duration;
 use elastic::estimate::{CapacityLaw, EstimatorSettings};
 use elastic::queue::{Accrual, MemberChoice, Overflow, QueueSettings};
@@ -163,7 +163,7 @@ impl Compared {
         let (p95, p99) = (ratio(95.0), ratio(99.0));
         let pairs = self.runs(cluster, Way::Queue).iter().zip(self.runs(cluster, Way::Tlwl));
         let more = Interval::over(pairs.map(|(queue, tlwl)| self::lost(queue) - self::lost(tlwl)));
-        let verdict = ClaimVerdict::below(p95, LONGER).and(ClaimVerdict::below(p99, LONGER));
+        let verdict = StatementVerdict::below(p95, LONGER).and(StatementVerdict::below(p99, LONGER));
         Statement::check(
             "ours",
             statement,
@@ -171,7 +171,7 @@ impl Compared {
                 "Set-up of carried calls, relative to TLWL: p95 {p95:.2}, p99 {p99:.2} (limit {LONGER}). Lost: \
                  {lost:.2} %, by TLWL {tlwl:.2} (limit {MORE_LOST} points more)."
             ),
-            verdict.and(ClaimVerdict::below(more, MORE_LOST)),
+            verdict.and(StatementVerdict::below(more, MORE_LOST)),
         )
     }
 

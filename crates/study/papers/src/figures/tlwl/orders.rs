@@ -3,7 +3,7 @@
 use super::cluster::{self, POLICIES};
 use super::response::{Loads, MODERATE, View};
 use super::runs::{HIGH, Setting};
-use crate::report::{ClaimVerdict, Statement};
+use crate::report::{Statement, StatementVerdict};
 use core::ops::Range;
 use sim::stats::Interval;
 
@@ -38,16 +38,17 @@ pub(super) fn magnitudes(view: &View<'_>, setting: Setting) -> Vec<Statement> {
 pub(super) const COMPARED: [f64; 2] = [MODERATE, HIGH];
 
 /// Holds if one of these differences is certainly above zero, and none certainly below.
-pub(super) fn surely(above: [Interval; 2]) -> ClaimVerdict {
-    let verdicts = above.map(ClaimVerdict::above_zero);
-    let sure =
-        [ClaimVerdict::Fails, ClaimVerdict::Holds].into_iter().find(|verdict| verdicts.contains(verdict));
-    sure.unwrap_or(ClaimVerdict::Open)
+pub(super) fn surely(above: [Interval; 2]) -> StatementVerdict {
+    let verdicts = above.map(StatementVerdict::above_zero);
+    let sure = [StatementVerdict::Fails, StatementVerdict::Holds]
+        .into_iter()
+        .find(|verdict| verdicts.contains(verdict));
+    sure.unwrap_or(StatementVerdict::Open)
 }
 
 /// Whether one policy takes longer than another, certainly at one of these loads and at none certainly less. Also
 /// returns the differences as text.
-fn later(view: &View<'_>, setting: Setting, slow: &str, fast: &str) -> (ClaimVerdict, String) {
+fn later(view: &View<'_>, setting: Setting, slow: &str, fast: &str) -> (StatementVerdict, String) {
     let above = COMPARED.map(|load| view.above(setting, slow, (fast, 1.0), load));
     let verdict = surely(above);
     let text = above.map(|Interval { mean, half_width }| format!("{mean:.3} ± {half_width:.3} ms"));
@@ -55,12 +56,12 @@ fn later(view: &View<'_>, setting: Setting, slow: &str, fast: &str) -> (ClaimVer
 }
 
 /// Whether two policies take the same time, within this range of their ratio.
-fn alike(view: &View<'_>, setting: Setting, one: &str, other: &str, within: Range<f64>) -> ClaimVerdict {
+fn alike(view: &View<'_>, setting: Setting, one: &str, other: &str, within: Range<f64>) -> StatementVerdict {
     let Interval { mean, half_width } = view.above(setting, one, (other, 1.0), HIGH);
     let base = view.ms(setting, other, HIGH);
     let below = Interval { mean: (within.end - 1.0) * base - mean, half_width };
     let above = Interval { mean: mean - (within.start - 1.0) * base, half_width };
-    ClaimVerdict::above_zero(below).and(ClaimVerdict::above_zero(above))
+    StatementVerdict::above_zero(below).and(StatementVerdict::above_zero(above))
 }
 
 /// Claims about the order of the policies.
@@ -84,7 +85,7 @@ pub(super) fn orders(view: &View<'_>, setting: Setting) -> Vec<Statement> {
         "section V-B", "Response times are not the most reliable measure of load: the server with the lowest average \
          gets too many calls.",
             ["{}", view.listed(setting, &["rwma", "tlwl-1.75"], HIGH)],
-            ClaimVerdict::above_zero(view.above(setting, "rwma", ("tlwl-1.75", 2.0), HIGH));
+            StatementVerdict::above_zero(view.above(setting, "rwma", ("tlwl-1.75", 2.0), HIGH));
     }
 }
 
@@ -112,20 +113,20 @@ pub(super) fn byes(view: &View<'_>, invites: &View<'_>, setting: Setting) -> Vec
     }
 }
 
-/// Claim that a BYE takes less time than an INVITE at every load.
+/// Statement that a BYE takes less time than an INVITE at every load.
 fn shorter(view: &View<'_>, invites: &View<'_>, setting: Setting) -> Statement {
     let loads = view.runs.loads(setting);
     let of = |load: f64, policy: &str| {
         let invite = invites.batches(setting, policy, load);
-        ClaimVerdict::above_zero(invite.above(view.batches(setting, policy, load), 1.0))
+        StatementVerdict::above_zero(invite.above(view.batches(setting, policy, load), 1.0))
     };
     let text = |&load: &f64| {
-        let not = |verdict: ClaimVerdict| {
+        let not = |verdict: StatementVerdict| {
             let policies: Vec<&str> =
                 POLICIES.into_iter().filter(|policy| of(load, policy) == verdict).collect();
             if policies.len() == POLICIES.len() { "all".to_owned() } else { policies.join(", ") }
         };
-        let parts = [("not", not(ClaimVerdict::Fails)), ("open for", not(ClaimVerdict::Open))];
+        let parts = [("not", not(StatementVerdict::Fails)), ("open for", not(StatementVerdict::Open))];
         let parts = parts.into_iter().filter(|part| !part.1.is_empty());
         let parts: Vec<String> = parts.map(|(word, policies)| format!("{word} {policies}")).collect();
         let but = if parts.is_empty() { "all".to_owned() } else { parts.join(" and ") };
@@ -145,7 +146,7 @@ fn shorter(view: &View<'_>, invites: &View<'_>, setting: Setting) -> Statement {
         "section V-A",
         "BYE takes fewer resources than INVITE, hence lower average response times.",
         measured,
-        all.fold(ClaimVerdict::Holds, ClaimVerdict::and),
+        all.fold(StatementVerdict::Holds, StatementVerdict::and),
     )
     .differs_by(ITS_SERVER)
 }

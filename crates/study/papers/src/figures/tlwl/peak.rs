@@ -376,7 +376,7 @@ pub(in crate::figures) fn peaks(work: &FigureRun<'_>) -> Figure {
 const BALANCER: f64 = 5_400.0;
 const BEHIND: [u16; 2] = [16, 20];
 
-/// Claim about a cluster whose balancer has the paper's speed.
+/// Statement about a cluster whose balancer has the paper's speed.
 fn balancer(work: &FigureRun<'_>) -> Statement {
     // Long enough for a backlog of less than a step to show.
     let window = Duration::from_secs(work.scale(180, 60, 2));
@@ -399,7 +399,7 @@ fn balancer(work: &FigureRun<'_>) -> Statement {
     )
 }
 
-/// Claim about the highest peak when steady servers are almost full and retransmissions keep slow servers busy.
+/// Statement about the highest peak when steady servers are almost full and retransmissions keep slow servers busy.
 fn near_the_capacity(work: &FigureRun<'_>) -> Statement {
     let of = |policy| Search::new(work, policy, Servers::Steady, SERVERS).near_the_capacity(work);
     let first = of("tlwl-1.75");

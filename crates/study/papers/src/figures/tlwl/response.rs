@@ -7,7 +7,7 @@ use super::orders::{self, COMPARED};
 use super::pauses;
 use super::runs::{HIGH, PAUSING, Runs, SETTINGS, STEADY, Setting, is};
 use crate::figures::FigureRun;
-use crate::report::{Axis, ClaimVerdict, Figure, Plot, PlotSeries, Statement, Style};
+use crate::report::{Axis, Figure, Plot, PlotSeries, Statement, StatementVerdict, Style};
 use sim::stats::Interval;
 
 /// Highest load that is "low to moderate": three quarters of the capacity.
@@ -149,8 +149,13 @@ impl View<'_> {
         }
         let others =
             |at: &Standing| OTHERS.map(|other| self.above(setting, other, (at.praised.0, times), at.load));
-        let all = standings.iter().flat_map(others).map(ClaimVerdict::above_zero);
-        Statement::check(source, statement, text.join(" "), all.fold(ClaimVerdict::Holds, ClaimVerdict::and))
+        let all = standings.iter().flat_map(others).map(StatementVerdict::above_zero);
+        Statement::check(
+            source,
+            statement,
+            text.join(" "),
+            all.fold(StatementVerdict::Holds, StatementVerdict::and),
+        )
     }
 
     /// Describes the response times of some policies at one load.
