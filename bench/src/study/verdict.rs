@@ -4,7 +4,7 @@
 //! same hour of the machine. The 95 % interval of the ratios over rounds (from their logarithms) decides if it lies on
 //! one side of the bound. Otherwise, or with a single round, the statement stays open.
 
-use papers::report::ClaimVerdict;
+use papers::report::StatementVerdict;
 use sim::stats::Interval;
 
 use super::Rows;
@@ -43,9 +43,9 @@ pub(crate) enum Bound {
 }
 
 impl Bound {
-    fn verdict(self, interval: Interval, scale: fn(f64) -> f64) -> ClaimVerdict {
-        let above = |least| ClaimVerdict::above(interval, scale(least));
-        let below = |most| ClaimVerdict::below(interval, scale(most));
+    fn verdict(self, interval: Interval, scale: fn(f64) -> f64) -> StatementVerdict {
+        let above = |least| StatementVerdict::above(interval, scale(least));
+        let below = |most| StatementVerdict::below(interval, scale(most));
         match self {
             Self::Above(least) => above(least),
             Self::Below(most) => below(most),
@@ -69,7 +69,7 @@ pub(crate) struct Question {
 /// Result of a statement.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Answer {
-    pub(crate) verdict: ClaimVerdict,
+    pub(crate) verdict: StatementVerdict,
     pub(crate) measured: String,
     /// Number of rounds used.
     pub(crate) rounds: usize,
@@ -120,7 +120,7 @@ pub(crate) fn shown(value: Interval, digits: usize) -> String {
 mod tests {
     use super::super::rows::tests::{rows, run};
     use super::*;
-    use ClaimVerdict::{Fails, Holds, Open};
+    use StatementVerdict::{Fails, Holds, Open};
 
     /// Rounds of `b` with 40, 44 and 36 ms, and of `a` with these multiples of them.
     fn ratios(of: &[f64]) -> Rows {
@@ -142,7 +142,7 @@ mod tests {
         Question { statement, source: "", left: values("a"), right, bound }
     }
 
-    fn verdict(bound: Bound, of: &[f64]) -> Option<ClaimVerdict> {
+    fn verdict(bound: Bound, of: &[f64]) -> Option<StatementVerdict> {
         question(bound).answer(&ratios(of)).map(|answer| answer.verdict)
     }
 
