@@ -84,59 +84,50 @@ pub fn scan(datagram: &[u8]) -> Result<Message<'_>, Discard> {
     let first = start::parse(bytes)?;
     let is_request = matches!(first.start, Start::Request { .. });
     let mut scanner = Scanner {
-        bytes,
         is_request,
-        fault: first.fault,
-        top_via: None,
-        routes: Routes::default(),
-        fields: Fields::default(),
+        message: Message {
+            bytes,
+            start: first.start,
+            odd_version: first.odd_version,
+            header: first.next as u32,
+            body: 0,
+            fault: first.fault,
+            top_via: Via::EMPTY,
+            routes: Routes::default(),
+            fields: Fields::default(),
+        },
     };
     let body = scanner.header(first.next)?;
-    scanner.check_presence(&first.start);
+    scanner.check_presence();
     let end = scanner.message_end(body);
-    let top_via = scanner.top_via.ok_or(Discard::NoVia)?;
-    let Scanner { fields, routes, .. } = scanner;
-    match scanner.fault {
+    let message = &mut scanner.message;
+    message.body = body as u32;
+    message.bytes = &bytes[..end];
+    if message.fields.via.lines == 0 {
+        return Err(Discard::NoVia);
+    }
+    match message.fault {
         Some(fault) if !is_request => Err(Discard::BadResponse(fault.reason)),
-        fault => {
-            let start = first.start;
-            let odd_version = first.odd_version;
-            let header = first.next as u32;
-            Ok(Message {
-                bytes: &bytes[..end],
-                start,
-                odd_version,
-                header,
-                body: body as u32,
-                fault,
-                top_via,
-                routes,
-                fields,
-            })
-        }
+        _ => Ok(scanner.message),
     }
 }
 
 /// State of the scan between header lines.
 struct Scanner<'a> {
-    bytes: &'a [u8],
     is_request: bool,
-    /// The first fault found; later ones do not change the response.
-    fault: Option<Fault>,
-    top_via: Option<Via<'a>>,
-    routes: Routes<'a>,
-    fields: Fields,
+    /// The message as far as it is read. Its fault is the first one found; later ones do not change the response.
+    message: Message<'a>,
 }
 
 impl Scanner<'_> {
     fn fail(&mut self, fault: Fault) {
-        self.fault.get_or_insert(fault);
+        self.message.fault.get_or_insert(fault);
     }
 
     /// Reads all header lines from `pos` on, and returns the offset of the body.
     fn header(&mut self, mut pos: usize) -> Result<usize, Discard> {
         loop {
-            match line::next(self.bytes, pos) {
+            match line::next(self.message.bytes, pos) {
                 Next::Field(line) => {
                     if !line.strict {
                         self.fail(Fault::LINE_END);
@@ -156,7 +147,7 @@ impl Scanner<'_> {
                 }
                 Next::Truncated => {
                     self.fail(Fault::bad("Header Without End"));
-                    return Ok(self.bytes.len());
+                    return Ok(self.message.bytes.len());
                 }
             }
         }
@@ -173,33 +164,33 @@ impl Scanner<'_> {
             Name::CSeq => self.cseq(line),
             Name::MaxBreadth => self.max_breadth(line),
             Name::Contact => {
-                self.fields.contact.get_or_insert(line.value);
+                self.message.fields.contact.get_or_insert(line.value);
             }
             Name::MaxForwards => self.max_forwards(line),
             Name::ContentLength => self.content_length(line),
             Name::Route => self.route(line),
-            Name::RecordRoute => self.fields.record_route.add(line),
-            Name::ProxyRequire => self.fields.proxy_require.add(line),
-            Name::RetryAfter => self.fields.retry_after = Some(line.trimmed(self.bytes)),
+            Name::RecordRoute => self.message.fields.record_route.add(line),
+            Name::ProxyRequire => self.message.fields.proxy_require.add(line),
+            Name::RetryAfter => self.message.fields.retry_after = Some(line.trimmed(self.message.bytes)),
         }
         Ok(())
     }
 
     /// Reads only the topmost value; the lower ones belong to other elements.
     fn via(&mut self, line: &Line) -> Result<(), Discard> {
-        if self.fields.via.lines == 0 {
-            let value = line.trimmed(self.bytes);
-            let parsed = via::parse(self.bytes, value).map_err(|_| Discard::BadVia)?;
+        if self.message.fields.via.lines == 0 {
+            let value = line.trimmed(self.message.bytes);
+            let parsed = via::parse(self.message.bytes, value).map_err(|_| Discard::BadVia)?;
             if !parsed.clean {
                 self.fail(Fault::bad("Malformed Via"));
             }
-            self.fields.via_next = parsed.next;
-            self.fields.via_line = line.whole();
-            self.top_via = Some(parsed.via);
-        } else if self.fields.via.lines == 1 {
-            self.fields.via_below = Some(line.value);
+            self.message.fields.via_next = parsed.next;
+            self.message.fields.via_line = line.whole();
+            self.message.top_via = parsed.via;
+        } else if self.message.fields.via.lines == 1 {
+            self.message.fields.via_below = Some(line.value);
         }
-        self.fields.via.add(line);
+        self.message.fields.via.add(line);
         Ok(())
     }
 
@@ -207,12 +198,12 @@ impl Scanner<'_> {
     /// are left to the client (RFC 3261 §16.3 step 1; §16.7 gives no reason to be stricter). In a response, the first
     /// From and the first To are used.
     fn read_from_or_to(&mut self, line: &Line, from: bool) {
-        let value = line.trimmed(self.bytes);
-        let tag = name_addr::tag(self.bytes, value);
+        let value = line.trimmed(self.message.bytes);
+        let tag = name_addr::tag(self.message.bytes, value);
         let (slot, twice, malformed) = if from {
-            (&mut self.fields.from, "Duplicate From", "Malformed From")
+            (&mut self.message.fields.from, "Duplicate From", "Malformed From")
         } else {
-            (&mut self.fields.to, "Duplicate To", "Malformed To")
+            (&mut self.message.fields.to, "Duplicate To", "Malformed To")
         };
         let fault = match (&slot, tag) {
             (Some(_), _) => Some(twice),
@@ -226,24 +217,25 @@ impl Scanner<'_> {
     }
 
     fn call_id(&mut self, line: &Line) {
-        let value = line.trimmed(self.bytes);
-        if let Some(first) = self.fields.call_id {
-            return self.repeats(value.of(self.bytes) == first.of(self.bytes), "Duplicate Call-ID");
+        let value = line.trimmed(self.message.bytes);
+        if let Some(first) = self.message.fields.call_id {
+            return self
+                .repeats(value.of(self.message.bytes) == first.of(self.message.bytes), "Duplicate Call-ID");
         }
-        self.fields.call_id = Some(value);
-        if !call_id::is_valid(value.of(self.bytes)) {
+        self.message.fields.call_id = Some(value);
+        if !call_id::is_valid(value.of(self.message.bytes)) {
             self.fail(Fault::bad("Malformed Call-ID"));
         }
     }
 
     fn cseq(&mut self, line: &Line) {
-        let value = line.trimmed(self.bytes);
-        let parsed = cseq::CSeq::parse(self.bytes, value);
-        if let Some((_, first)) = self.fields.cseq {
-            let text = |cseq: cseq::CSeq| (cseq.number, cseq.method_name.of(self.bytes));
+        let value = line.trimmed(self.message.bytes);
+        let parsed = cseq::CSeq::parse(self.message.bytes, value);
+        if let Some((_, first)) = self.message.fields.cseq {
+            let text = |cseq: cseq::CSeq| (cseq.number, cseq.method_name.of(self.message.bytes));
             return self.repeats(parsed.ok().map(text) == first.map(text), "Duplicate CSeq");
         }
-        self.fields.cseq = Some((value, parsed.ok()));
+        self.message.fields.cseq = Some((value, parsed.ok()));
         if parsed.is_err() {
             self.fail(Fault::bad("Malformed CSeq"));
         }
@@ -254,12 +246,12 @@ impl Scanner<'_> {
         if !self.is_request {
             return;
         }
-        if self.fields.max_forwards.is_some() {
+        if self.message.fields.max_forwards.is_some() {
             return self.fail(Fault::bad("Duplicate Max-Forwards"));
         }
-        let value = line.trimmed(self.bytes);
-        match max_forwards::parse(value.of(self.bytes)) {
-            Ok(number) => self.fields.max_forwards = Some((number, value)),
+        let value = line.trimmed(self.message.bytes);
+        match max_forwards::parse(value.of(self.message.bytes)) {
+            Ok(number) => self.message.fields.max_forwards = Some((number, value)),
             Err(_) => self.fail(Fault::bad("Malformed Max-Forwards")),
         }
     }
@@ -269,12 +261,12 @@ impl Scanner<'_> {
         if !self.is_request {
             return;
         }
-        if self.fields.max_breadth.is_some() {
+        if self.message.fields.max_breadth.is_some() {
             return self.fail(Fault::bad("Duplicate Max-Breadth"));
         }
-        let value = line.trimmed(self.bytes);
-        match max_breadth::parse(value.of(self.bytes)) {
-            Ok(number) => self.fields.max_breadth = Some((number, value)),
+        let value = line.trimmed(self.message.bytes);
+        match max_breadth::parse(value.of(self.message.bytes)) {
+            Ok(number) => self.message.fields.max_breadth = Some((number, value)),
             Err(_) => self.fail(Fault::bad("Malformed Max-Breadth")),
         }
     }
@@ -289,35 +281,36 @@ impl Scanner<'_> {
     }
 
     fn content_length(&mut self, line: &Line) {
-        let length = content_length::parse(line.trimmed(self.bytes).of(self.bytes));
-        if self.fields.content_length.is_some() {
-            return self.repeats(length.ok() == self.fields.content_length, "Duplicate Content-Length");
+        let length = content_length::parse(line.trimmed(self.message.bytes).of(self.message.bytes));
+        if self.message.fields.content_length.is_some() {
+            return self
+                .repeats(length.ok() == self.message.fields.content_length, "Duplicate Content-Length");
         }
         match length {
-            Ok(length) => self.fields.content_length = Some(length),
+            Ok(length) => self.message.fields.content_length = Some(length),
             Err(_) => self.fail(Fault::bad("Malformed Content-Length")),
         }
     }
 
     /// A response has no Route that counts.
     fn route(&mut self, line: &Line) {
-        if self.is_request && self.routes.read(self.bytes, line).is_err() {
+        if self.is_request && self.message.routes.read(self.message.bytes, line).is_err() {
             self.fail(Fault::bad("Malformed Route"));
         }
     }
 
     /// RFC 3261 §8.1.1: the mandatory fields of a request, but for Max-Forwards, which may be absent by §16.3 step 3.
-    fn check_presence(&mut self, start: &Start) {
-        let fields = &self.fields;
+    fn check_presence(&mut self) {
+        let fields = &self.message.fields;
         let missing = match fields {
             Fields { call_id: None, .. } => "Missing Call-ID",
             Fields { from: None, .. } => "Missing From",
             Fields { to: None, .. } => "Missing To",
             Fields { cseq: None, .. } => "Missing CSeq",
             // RFC 3261 §8.1.1.5: the CSeq must name the request's method.
-            Fields { cseq: Some((_, Some(cseq))), .. } => match start {
+            Fields { cseq: Some((_, Some(cseq))), .. } => match &self.message.start {
                 Start::Request { method_span, .. }
-                    if method_span.of(self.bytes) != cseq.method_name.of(self.bytes) =>
+                    if method_span.of(self.message.bytes) != cseq.method_name.of(self.message.bytes) =>
                 {
                     "CSeq Method Differs"
                 }
@@ -331,14 +324,14 @@ impl Scanner<'_> {
     /// RFC 3261 §18.3: bytes after the body are cut off, and an incomplete body is an error. Without Content-Length,
     /// the body is the rest of the datagram.
     fn message_end(&mut self, body: usize) -> usize {
-        let available = self.bytes.len() - body;
-        match self.fields.content_length {
+        let available = self.message.bytes.len() - body;
+        match self.message.fields.content_length {
             Some(length) if length as usize <= available => body + length as usize,
             Some(_) => {
                 self.fail(Fault::bad("Body Shorter Than Content-Length"));
-                self.bytes.len()
+                self.message.bytes.len()
             }
-            None => self.bytes.len(),
+            None => self.message.bytes.len(),
         }
     }
 }

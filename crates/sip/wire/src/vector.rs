@@ -17,6 +17,13 @@ pub(crate) fn find(bytes: &[u8], from: usize, end: usize, wanted: u8) -> usize {
     search(bytes, from, end, |bytes| bytes.simd_eq(all(wanted)), |byte| byte == wanted)
 }
 
+/// Position of the first `wanted` in a block.
+#[inline]
+pub(crate) fn position(block: &[u8; 16], wanted: u8) -> Option<usize> {
+    let found = u8x16::new(*block).simd_eq(all(wanted)).to_bitmask();
+    (found != 0).then_some(found.trailing_zeros() as usize)
+}
+
 /// Whether no byte is a space or a control character below it.
 #[inline]
 pub(crate) fn is_without_space(bytes: &[u8]) -> bool {
@@ -34,6 +41,20 @@ pub(crate) fn value_end(bytes: &[u8], from: usize, end: usize) -> usize {
         others.iter().fold(is_low, |found, byte| found | bytes.simd_eq(all(*byte)))
     };
     search(bytes, from, end, among, |byte| !chars::is(byte, VALUE))
+}
+
+/// Number of bytes, in whole blocks from the start, that are letters, digits or one of `-.:;=`.
+#[inline]
+pub(crate) fn plain_run(bytes: &[u8]) -> usize {
+    let (blocks, _) = bytes.as_chunks::<16>();
+    let is_plain = |block: &[u8; 16]| {
+        let bytes = u8x16::new(*block);
+        let within = |bytes: u8x16, first: u8, last: u8| bytes.max(all(first)).min(all(last)).simd_eq(bytes);
+        let letter = within(bytes | all(0x20), b'a', b'z');
+        let others = within(bytes, b'0', b';') | within(bytes, b'-', b'.') | bytes.simd_eq(all(b'='));
+        (letter | others).to_bitmask() == 0xffff
+    };
+    16 * blocks.iter().position(|block| !is_plain(block)).unwrap_or(blocks.len())
 }
 
 #[inline]

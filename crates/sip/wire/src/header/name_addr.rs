@@ -3,6 +3,7 @@
 use crate::Span;
 use crate::chars::{self, LWS, TOKEN};
 use crate::cursor::{Cursor, Malformed};
+use crate::vector;
 
 /// Display name, URI and header parameters of a From, To or Contact value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,7 +61,7 @@ pub(crate) fn from_or_to(cursor: &mut Cursor<'_>) -> Result<(Parsed, Option<Span
 
 /// Reads a From or To value to its end and returns its tag.
 pub(crate) fn tag(bytes: &[u8], value: Span) -> Result<Option<Span>, Malformed> {
-    if let Ok(tag) = usual_tag(bytes, value) {
+    if let Some(tag) = usual_tag(bytes, value) {
         return Ok(tag);
     }
     let mut cursor = Cursor::new(bytes, value);
@@ -68,16 +69,23 @@ pub(crate) fn tag(bytes: &[u8], value: Span) -> Result<Option<Span>, Malformed> 
     if cursor.is_at_end() { Ok(tag) } else { Err(Malformed) }
 }
 
-/// The same for `<URI>` and `<URI>;tag=value`, as most values are. An error for any other value.
+/// The same for `<URI>` and `<URI>;tag=value`, as most values are. `None` for any other value.
 #[inline]
-fn usual_tag(bytes: &[u8], value: Span) -> Result<Option<Span>, Malformed> {
-    let mut cursor = Cursor::new(bytes, value);
-    bracketed(&mut cursor, Span::default())?;
-    if cursor.is_at_end() {
-        return Ok(None);
+fn usual_tag(bytes: &[u8], value: Span) -> Option<Option<Span>> {
+    let (start, end) = (value.start as usize, value.end as usize);
+    if bytes.get(start) != Some(&b'<') {
+        return None;
     }
-    let tag = cursor.usual_param(b";tag=").ok_or(Malformed)?;
-    if cursor.is_at_end() { Ok(Some(tag)) } else { Err(Malformed) }
+    let close = vector::find(bytes, start + 1, end, b'>');
+    if close == start + 1 || close >= end {
+        return None;
+    }
+    if close + 1 == end {
+        return Some(None);
+    }
+    let is_tag = bytes[close..end].starts_with(b">;tag=");
+    let tag = close + 6;
+    (is_tag && tag < end && vector::value_end(bytes, tag, end) == end).then(|| Some(Span::new(tag, end)))
 }
 
 /// URI of the first value in `value`; the text after it is not checked.

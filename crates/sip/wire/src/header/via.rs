@@ -61,19 +61,7 @@ pub(crate) struct Parsed<'a> {
 pub(crate) fn parse(bytes: &[u8], span: Span) -> Result<Parsed<'_>, Malformed> {
     let mut cursor = Cursor::new(bytes, span);
     let transport = sent_protocol(&mut cursor)?;
-    let mut via = Via {
-        value: span,
-        transport,
-        host: cursor.host().ok_or(Malformed)?,
-        port: None,
-        branch: None,
-        received: None,
-        rport: Rport::Absent,
-        maddr: None,
-        ttl: None,
-        received_at: None,
-        rport_at: None,
-    };
+    let mut via = Via::new(span, transport, cursor.host().ok_or(Malformed)?);
     let rest = via.rest(&mut cursor);
     if rest.is_err() {
         cursor.skip_value();
@@ -132,6 +120,26 @@ pub struct ViaParam<'a> {
 }
 
 impl<'a> Via<'a> {
+    /// The value of a message whose Via is not read yet.
+    pub(crate) const EMPTY: Self = Self::new(Span { start: 0, end: 0 }, None, Host::Name(b""));
+
+    /// A Via without port and parameters.
+    const fn new(value: Span, transport: Option<Transport>, host: Host<'a>) -> Self {
+        Self {
+            value,
+            transport,
+            host,
+            port: None,
+            branch: None,
+            received: None,
+            rport: Rport::Absent,
+            maddr: None,
+            ttl: None,
+            received_at: None,
+            rport_at: None,
+        }
+    }
+
     /// All parameters in order, up to the first malformed one. `bytes` is the message.
     pub fn params(&self, bytes: &'a [u8]) -> impl Iterator<Item = ViaParam<'a>> + use<'a> {
         // No text before the first parameter contains a semicolon.
