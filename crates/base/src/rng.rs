@@ -1,10 +1,10 @@
 //! A seeded random generator with named forks.
 
+use crate::SipHash;
 use core::hash::Hasher;
 use rand::RngCore;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
-use siphasher::sip::SipHasher13;
 
 /// Seeded generator with named forks: drawing more numbers in one place never changes the numbers drawn elsewhere from
 /// the same seed.
@@ -23,7 +23,7 @@ impl Rng {
     /// Independent generator that depends only on this generator's seed and the label, not on the numbers drawn so far.
     #[must_use]
     pub fn fork(&self, label: &str) -> Self {
-        let mut hasher = SipHasher13::new_with_keys(self.seed, 0x5a5a_5a5a_5a5a_5a5a);
+        let mut hasher = SipHash::new([self.seed, 0x5a5a_5a5a_5a5a_5a5a]);
         hasher.write(label.as_bytes());
         Self::from_seed(hasher.finish())
     }
@@ -32,7 +32,7 @@ impl Rng {
     /// numbers of different things are as independent as draws.
     #[must_use]
     pub fn number_of(&self, thing: u64) -> u64 {
-        let mut hasher = SipHasher13::new_with_keys(self.seed, 0xa5a5_a5a5_a5a5_a5a5);
+        let mut hasher = SipHash::new([self.seed, 0xa5a5_a5a5_a5a5_a5a5]);
         hasher.write_u64(thing);
         hasher.finish()
     }

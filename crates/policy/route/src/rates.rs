@@ -1,9 +1,8 @@
 //! Limits of new requests per source, in fixed memory.
 
 use crate::{Access, AccessRefusal, Network};
-use base::{Bucket, Instant, Rate};
+use base::{Bucket, Instant, Rate, SipHash};
 use core::hash::Hasher;
-use siphasher::sip::SipHasher13;
 use std::net::IpAddr;
 
 /// A limit, and the size of the networks that share it.
@@ -79,7 +78,7 @@ impl Sources {
     fn at(&self, key: [u64; 2], ip: IpAddr) -> [usize; ROWS] {
         let ip = ip.to_canonical();
         let source = Network::around(ip, if ip.is_ipv4() { self.limit.v4 } else { self.limit.v6 });
-        let mut hasher = SipHasher13::new_with_keys(key[0], key[1]);
+        let mut hasher = SipHash::new(key);
         match source.first() {
             IpAddr::V4(ip) => hasher.write_u32(ip.to_bits()),
             IpAddr::V6(ip) => hasher.write(&ip.octets()),

@@ -2,10 +2,9 @@
 
 use crate::AuthRefusal;
 use crate::nonce::address;
-use base::{Buckets, Instant, Rate, Recent};
+use base::{Buckets, Instant, Rate, Recent, SipHash};
 use core::hash::Hasher;
 use core::time::Duration;
-use siphasher::sip::SipHasher13;
 use std::net::IpAddr;
 
 /// Limit of wrong answers: a number in one burst, and one more after each interval.
@@ -323,7 +322,7 @@ impl Bans {
     /// Keyed hash. `what` comes first and implies whether there is a place, which has 16 bytes. So inputs of different
     /// kinds never coincide.
     fn hash(&self, what: u8, place: &[u8], user: &[u8]) -> u64 {
-        let mut hasher = SipHasher13::new_with_keys(self.key[0], self.key[1]);
+        let mut hasher = SipHash::new(self.key);
         hasher.write_u8(what);
         hasher.write(place);
         hasher.write(user);

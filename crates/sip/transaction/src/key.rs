@@ -1,7 +1,6 @@
 //! Matching of messages to transactions: RFC 3261 §17.1.3 and §17.2.3.
 
-use core::hash::Hasher;
-use siphasher::sip128::{Hash128, Hasher128, SipHasher13};
+use base::SipHash128;
 use wire::{Host, Message, Method, Via};
 
 /// Key of a transaction: a keyed 127-bit hash of the matching fields, so that tables are flat and outsiders cannot make
@@ -50,7 +49,7 @@ impl TransactionKey {
     }
 
     fn hashed(fields: Fields) -> Self {
-        Self(fields.finish().as_u128() & !COUNTED)
+        Self(fields.finish() & !COUNTED)
     }
 
     /// Key of a request with this method, where `self` is the key of all other matching fields. The low half, which
@@ -79,11 +78,11 @@ impl Tag {
 
     /// Hashes the tag of a To, or its absence.
     pub fn of(tag: Option<&[u8]>) -> Self {
-        let mut fields = Fields::new(SipHasher13::new());
+        let mut fields = Fields::new([0; 2]);
         fields.put(&[u8::from(tag.is_some())]);
-        fields.put_lowered(tag.unwrap_or_default());
+        fields.0.write_lowered(tag.unwrap_or_default());
         // Never equal to NONE.
-        Self(fields.finish().h1 as u32 | 1)
+        Self(fields.finish() as u32 | 1)
     }
 }
 
@@ -100,7 +99,7 @@ pub struct ServerKey {
 
 /// Maker of keys from messages, with a secret.
 #[derive(Clone)]
-pub struct Keys([u8; 16]);
+pub struct Keys([u64; 2]);
 
 impl core::fmt::Debug for Keys {
     /// Never prints the secret.
@@ -115,7 +114,8 @@ const COOKIE: &[u8] = b"z9hG4bK";
 impl Keys {
     /// Makes keys with `secret`, 16 random bytes of this process. Keys are never sent.
     pub fn new(secret: [u8; 16]) -> Self {
-        Self(secret)
+        let halves = u128::from_le_bytes(secret);
+        Self([halves as u64, (halves >> 64) as u64])
     }
 
     /// Key of a client transaction: the branch of the Via that is pushed onto its request, and its method. `name` is
@@ -198,13 +198,13 @@ impl Keys {
     }
 
     fn method_hash(&self, name: &[u8]) -> u64 {
-        let mut hasher = SipHasher13::new_with_key(&self.0);
+        let mut hasher = SipHash128::new(self.0);
         hasher.write(name);
-        hasher.finish128().h1
+        hasher.finish() as u64
     }
 
     fn fields(&self, side: Side) -> Fields {
-        let mut fields = Fields::new(SipHasher13::new_with_key(&self.0));
+        let mut fields = Fields::new(self.0);
         fields.put(&[side as u8]);
         fields
     }
@@ -215,47 +215,22 @@ pub fn is_unique(branch: &[u8]) -> bool {
     branch.len() > COOKIE.len() && branch[..COOKIE.len()].eq_ignore_ascii_case(COOKIE)
 }
 
-/// Fields to be hashed. They are hashed in few pieces, since the end of a piece costs the hasher as much as its content.
-struct Fields {
-    hasher: SipHasher13,
-    piece: [u8; 128],
-    length: usize,
-}
+/// Fields to be hashed.
+struct Fields(SipHash128);
 
 impl Fields {
-    fn new(hasher: SipHasher13) -> Self {
-        Self { hasher, piece: [0; 128], length: 0 }
-    }
-
-    /// Returns the room for the next `length` bytes, at most the length of a piece.
-    #[inline]
-    fn room(&mut self, length: usize) -> &mut [u8] {
-        if self.length + length > self.piece.len() {
-            self.hasher.write(&self.piece[..self.length]);
-            self.length = 0;
-        }
-        self.length += length;
-        &mut self.piece[self.length - length..self.length]
+    fn new(key: [u64; 2]) -> Self {
+        Self(SipHash128::new(key))
     }
 
     fn put(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(self.piece.len()) {
-            self.room(chunk.len()).copy_from_slice(chunk);
-        }
-    }
-
-    fn put_lowered(&mut self, text: &[u8]) {
-        for chunk in text.chunks(self.piece.len()) {
-            let room = self.room(chunk.len());
-            room.copy_from_slice(chunk);
-            room.make_ascii_lowercase();
-        }
+        self.0.write(bytes);
     }
 
     /// Adds a case-insensitive value (RFC 3261 §7.3.1) after its length, so that two values cannot run together.
     fn put_text(&mut self, text: &[u8]) {
         self.put(&(text.len() as u32).to_le_bytes());
-        self.put_lowered(text);
+        self.0.write_lowered(text);
     }
 
     fn put_exact(&mut self, text: &[u8]) {
@@ -285,28 +260,7 @@ impl Fields {
         self.put(&via.sent_by_port().to_le_bytes());
     }
 
-    fn finish(mut self) -> Hash128 {
-        self.hasher.write(&self.piece[..self.length]);
-        self.hasher.finish128()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_are_hashed_like_their_concatenation() {
-        let text: Vec<u8> = (0..=u8::MAX).chain(0..=u8::MAX).collect();
-        for length in 0..300 {
-            for before in [0, 1, 100, 127, 128, 129] {
-                let mut fields = Fields::new(SipHasher13::new());
-                fields.put(&text[..before]);
-                fields.put(&text[before..before + length]);
-                let mut whole = SipHasher13::new();
-                whole.write(&text[..before + length]);
-                assert_eq!(fields.finish(), whole.finish128(), "{before} and {length} bytes");
-            }
-        }
+    fn finish(self) -> u128 {
+        self.0.finish()
     }
 }

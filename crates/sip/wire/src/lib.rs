@@ -59,7 +59,7 @@ pub use header::via::{BadVia, Rport, Via, ViaParam};
 pub use host::Host;
 pub use message::Message;
 pub use method::Method;
-pub use peek::Peek;
+pub use peek::{Acknowledgement, Peek};
 pub use response::write_response;
 pub use scan::{Discard, Fault, MAX_LEN, scan};
 pub use span::Span;

@@ -1,6 +1,8 @@
 //! Partial reading of a datagram, used to decide in which order messages are handled.
 
+use crate::header::cseq::CSeq;
 use crate::header::name::Name;
+use crate::header::name_addr;
 use crate::line::{self, Next};
 use crate::{Method, message};
 
@@ -74,6 +76,43 @@ impl<'a> Peek<'a> {
     }
 }
 
+/// Fields of an ACK by which the sender of a response recognises it, read without a scan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Acknowledgement<'a> {
+    /// Tag of the To.
+    pub to_tag: &'a [u8],
+    /// Call-ID.
+    pub call_id: &'a [u8],
+    /// Number of the CSeq.
+    pub cseq: u32,
+}
+
+impl<'a> Acknowledgement<'a> {
+    /// Reads up to the last of the fields. `None` if this is no ACK with all of them. For an ACK that
+    /// [`crate::scan()`] accepts without fault, the fields equal those of the scan.
+    pub fn peek(datagram: &'a [u8]) -> Option<Self> {
+        let bytes = message::without_leading_crlf(datagram);
+        if !bytes.starts_with(b"ACK ") {
+            return None;
+        }
+        let mut pos = line::physical_end(bytes, 0)?.next;
+        let (mut to_tag, mut call_id, mut cseq) = (None, None, None);
+        while let Next::Field(line) = line::next(bytes, pos) {
+            match line.field {
+                Name::To => to_tag = Some(name_addr::tag(bytes, line.trimmed(bytes)).ok()??.of(bytes)),
+                Name::CallId => call_id = Some(line.trimmed(bytes).of(bytes)),
+                Name::CSeq => cseq = Some(CSeq::parse(bytes, line.trimmed(bytes)).ok()?.number),
+                _ => {}
+            }
+            if let (Some(to_tag), Some(call_id), Some(cseq)) = (to_tag, call_id, cseq) {
+                return Some(Self { to_tag, call_id, cseq });
+            }
+            pos = line.next as usize;
+        }
+        None
+    }
+}
+
 fn has_to_tag(bytes: &[u8], mut pos: usize) -> bool {
     while let Next::Field(line) = line::next(bytes, pos) {
         if line.field == Name::To {
@@ -131,6 +170,20 @@ mod tests {
             None,
             "the body is not read"
         );
+    }
+
+    #[test]
+    fn an_acknowledgement_shows_its_response() {
+        let of = |text: &'static str| Acknowledgement::peek(text.as_bytes());
+        let fields = Acknowledgement { to_tag: b"t", call_id: b"c", cseq: 7 };
+        assert_eq!(of("ACK a SIP/2.0\r\nCSeq: 7 ACK\r\nt: <sip:a>;tag=t\r\ni: c\r\nbroken"), Some(fields));
+        for other in [
+            "BYE a SIP/2.0\r\nCSeq: 7 ACK\r\nt: <sip:a>;tag=t\r\ni: c\r\n\r\n",
+            "ACK a SIP/2.0\r\nCSeq: 7 ACK\r\nt: <sip:a>\r\ni: c\r\n\r\n",
+            "ACK a SIP/2.0\r\nCSeq: 7 ACK\r\nt: <sip:a>;tag=t\r\n\r\ni: c\r\n",
+        ] {
+            assert_eq!(of(other), None, "{other}");
+        }
     }
 
     #[test]

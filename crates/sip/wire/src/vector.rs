@@ -62,8 +62,8 @@ fn all(byte: u8) -> u8x16 {
     u8x16::splat(byte)
 }
 
-/// Searches the bytes from `from` to `end` by `among`, and the last ones of `bytes` by `is`. May read beyond `end`,
-/// but no further than a block: a value of a few bytes in a long message costs one step.
+/// Searches the bytes from `from` to `end` by `among`, or fewer than sixteen `bytes` by `is`. May read beyond `end`, but
+/// no further than a block: a value of a few bytes in a long message costs one step.
 #[inline]
 fn search(
     bytes: &[u8],
@@ -75,7 +75,7 @@ fn search(
     let mut at = from;
     while at < end {
         let Some(next) = bytes[at..].first_chunk::<16>() else {
-            return at + bytes[at..end].iter().position(|byte| is(*byte)).unwrap_or(end - at);
+            return search_last(bytes, at, end, among, is);
         };
         let found = among(u8x16::new(*next)).to_bitmask();
         if found != 0 {
@@ -84,6 +84,23 @@ fn search(
         at += 16;
     }
     end
+}
+
+/// The same from a position less than sixteen bytes before the end of `bytes`.
+#[inline(never)]
+fn search_last(
+    bytes: &[u8],
+    from: usize,
+    end: usize,
+    among: impl Fn(u8x16) -> u8x16,
+    is: impl Fn(u8) -> bool,
+) -> usize {
+    let Some(last) = bytes.last_chunk::<16>() else {
+        return from + bytes[from..end].iter().position(|byte| is(*byte)).unwrap_or(end - from);
+    };
+    // Without the bytes of the block before `from`.
+    let found = among(u8x16::new(*last)).to_bitmask() >> (from + 16 - bytes.len());
+    if found == 0 { end } else { end.min(from + found.trailing_zeros() as usize) }
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use wire::proxy_header::{self, Read, V2_MAX};
 use wire::{
-    ContactValue, Discard, Edits, Framed, Framer, FramingFault, HEADER_MAX, Message, RouteValue, Span, Start,
-    begins_message, is_header, peek_call_id, request_source_target, response_target, same_uri, scan,
-    write_response,
+    Acknowledgement, ContactValue, Discard, Edits, Framed, Framer, FramingFault, HEADER_MAX, Message, Method,
+    RouteValue, Span, Start, begins_message, is_header, peek_call_id, request_source_target, response_target,
+    same_uri, scan, write_response,
 };
 
 /// Sources of messages: an IPv4 client, an IPv6 client, and an IPv4 client of a dual-stack socket.
@@ -106,6 +106,10 @@ fn framing(data: &[u8], m: &Message<'_>) {
     assert!(m.bytes().ends_with(m.body()));
     let found = peek_call_id(data).unwrap_or_default();
     assert_eq!(found, m.call_id());
+    if m.method() == Some(Method::Ack) && m.fault().is_none() {
+        let peeked = Acknowledgement::peek(data).map(|ack| (ack.to_tag, ack.call_id, ack.cseq));
+        assert_eq!(peeked, m.to_tag().map(|tag| (tag, m.call_id(), m.cseq().number)));
+    }
     let again = scan(m.bytes()).expect("a message stays one without the noise around it");
     assert_eq!(again.bytes(), m.bytes());
     assert_eq!(again.body(), m.body());

@@ -1,7 +1,7 @@
 //! Keys of requests: a keyed hash, so that no sender can choose two requests that collide.
 
+use base::SipHash;
 use core::hash::Hasher as _;
-use siphasher::sip::SipHasher13;
 use wire::{Host, Message, Via};
 
 /// Makes keys. The secret is needed because senders choose the hashed data.
@@ -11,7 +11,7 @@ pub(super) struct Keys(pub(super) [u64; 2]);
 impl Keys {
     /// Returns the key of a few texts.
     pub(super) fn of(self, parts: &[&[u8]]) -> u64 {
-        let mut hasher = SipHasher13::new_with_keys(self.0[0], self.0[1]);
+        let mut hasher = SipHash::new(self.0);
         for part in parts {
             hasher.write_usize(part.len());
             hasher.write(part);

@@ -1,8 +1,7 @@
 //! Targets of URIs and their transports (RFC 3263 §4).
 
-use base::{Peer, Transport};
+use base::{Peer, SipHash, Transport};
 use core::hash::Hasher;
-use siphasher::sip::SipHasher13;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use wire::{Scheme, SipUri};
 
@@ -59,7 +58,7 @@ impl<'a> Target<'a> {
     }
 
     /// Adds everything that determines the target to a hash.
-    pub(crate) fn put(&self, hasher: &mut SipHasher13) {
+    pub(crate) fn put(&self, hasher: &mut SipHash) {
         match *self {
             Self::Address(Peer { transport, address }) => {
                 let ip = match address.ip() {

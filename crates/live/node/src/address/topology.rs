@@ -2,16 +2,15 @@
 
 use crate::address::ports::Ports;
 use balance::{NodeId, Slot};
-use base::{Flow, Peer, Transport};
+use base::{Flow, Peer, SipHash, Transport};
 use core::hash::Hasher;
-use siphasher::sip::SipHasher13;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use wire::{Host, SipUri};
 
 /// Returns the identity of the node at this peer address. It is the same in every process that uses this node.
 pub fn node_id(peer: Peer) -> NodeId {
-    let mut hasher = SipHasher13::new();
+    let mut hasher = SipHash::new([0; 2]);
     hasher.write(peer.address.to_string().as_bytes());
     if peer.transport != Transport::Udp {
         hasher.write(peer.transport.name().as_bytes());

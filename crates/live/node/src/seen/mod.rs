@@ -139,6 +139,11 @@ impl Seen {
         self.others.is_empty() && self.contacts.is_empty() && self.refused.is_empty()
     }
 
+    /// Returns whether INVITEs were refused of late.
+    pub(crate) fn has_refused(&self) -> bool {
+        !self.refused.is_empty()
+    }
+
     /// Returns the key of a request, which a CANCEL and the ACK to a failure share with their INVITE. It combines the
     /// key of the transaction (RFC 3261 §9.1, §17.1.1.3, §17.2.3) with all other properties that copies share. `known`
     /// is the key of the transaction if already computed. The branch alone is not enough: some clients use one branch

@@ -28,7 +28,7 @@ use crate::site::Site;
 use crate::site::marks::{has_record_elsewhere, keeps, shares_dialogs, verifies_behind};
 use crate::site::names::NoHop;
 use crate::site::record::check_from_tag;
-use crate::site::reply::{acknowledges_us, is_about_us};
+use crate::site::reply::{acknowledges_us, is_about_us, is_acknowledgement_of_us};
 use crate::step::Step;
 use balance::{RequestFacts, Slot, Why};
 use base::Flow;
@@ -49,6 +49,11 @@ pub(crate) struct Pipeline<'a> {
 impl Pipeline<'_> {
     pub(crate) fn message(&mut self, flow: Flow, bytes: &[u8]) -> Outcome {
         self.stateless.search_limits.heard(self.step.site.now);
+        let site = &mut *self.step.site;
+        if self.stateful.is_none() && site.seen.has_refused() && is_acknowledgement_of_us(site, bytes) {
+            site.drop_acknowledgement();
+            return Outcome::Handled;
+        }
         let message = self.step.site.read(bytes);
         let outcome = message.as_ref().map_or(Outcome::Handled, |message| self.process(flow, message));
         self.step.site.tell(flow, message.as_ref(), self.step.out);

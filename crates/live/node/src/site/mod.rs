@@ -157,6 +157,13 @@ impl Site {
         scanned.ok()
     }
 
+    /// Drops a received ACK to a response of this process.
+    pub(crate) fn drop_acknowledgement(&mut self) {
+        self.ledger.charge(Operation::Scan);
+        self.counters.requests += 1;
+        self.discard(Drop::Ack);
+    }
+
     /// RFC 3261 §16.3 step 4: returns the hash of the routing decision. Fails if the request was here before with the
     /// same hash.
     pub(crate) fn routing(

@@ -6,9 +6,8 @@ use crate::address::target::Target;
 use crate::address::topology::AddressTable;
 use crate::token::Tokens;
 use crate::token::dialog::VerifiedToken;
-use base::{Flow, Recent};
+use base::{Flow, Recent, SipHash};
 use core::hash::Hasher;
-use siphasher::sip::SipHasher13;
 use wire::{Message, Method};
 
 /// Number of dialogs in one generation. An entry takes 40 bytes, plus its share of the tree.
@@ -63,7 +62,7 @@ impl TargetRefresh {
     ) -> Self {
         let (from, to) = (message.from_tag().unwrap_or_default(), message.to_tag().unwrap_or_default());
         let (initiator, peer) = if by == Side::Initiator { (from, to) } else { (to, from) };
-        let hash = |text: &[u8], kind: u32, put: &dyn Fn(&mut SipHasher13)| {
+        let hash = |text: &[u8], kind: u32, put: &dyn Fn(&mut SipHash)| {
             let mut hasher = tokens.kept_hasher();
             hasher.write_u64(u64::from(kind) << 32 | text.len() as u64);
             hasher.write(text);

@@ -9,9 +9,7 @@ use crate::outcome::rejection::{OwnResponse, Rejection};
 use crate::seen::{RequestKey, RequestResult};
 use crate::site::Site;
 use crate::site::allowance::{Allowance, allowance};
-use crate::token::keyed_hash;
 use arrayvec::ArrayString;
-use balance::CallKey;
 
 use base::{Flow, Operation, Outbox};
 use std::sync::Arc;
@@ -23,13 +21,14 @@ const OWN_TAG: &str = "sb";
 
 /// Returns the To tag of this process's responses, the same for each retransmission (RFC 3261 §8.2.7). The tag is
 /// computed from fields that are the same in all retransmissions. An address of this proxy is included, since other
-/// elements of the site have the same key. The tag reveals nothing of the call key, so clients cannot learn which
-/// Call-IDs collide in the session table.
+/// elements of the site have the same key.
 pub(crate) fn own_tag(site: &Site, message: &Message<'_>) -> ArrayString<16> {
-    let CallKey(key) = site.tokens.call_key(message.call_id());
+    tag_of(site, message.cseq().number, message.call_id())
+}
+
+fn tag_of(site: &Site, cseq: u32, call_id: &[u8]) -> ArrayString<16> {
     let here = site.topology.ports.get(0).map_or("", |port| &port.sent_by);
-    let number = message.cseq().number.to_be_bytes();
-    let tag = keyed_hash([(key >> 64) as u64, key as u64], &[&number, here.as_bytes()]);
+    let tag = site.tokens.own_tag(cseq, call_id, here);
     let mut text = ArrayString::new();
     text.push_str(OWN_TAG);
     // The standard formatter takes several times as long, and under attack many requests are refused.
@@ -46,6 +45,14 @@ pub(crate) fn acknowledges_us(site: &Site, message: &Message<'_>) -> bool {
         && message.to_tag().is_some_and(|tag| {
             tag.starts_with(OWN_TAG.as_bytes()) && tag == own_tag(site, message).as_bytes()
         })
+}
+
+/// The same for a received datagram, without a scan. Under overload, half of all messages are these ACKs.
+pub(crate) fn is_acknowledgement_of_us(site: &Site, datagram: &[u8]) -> bool {
+    wire::Acknowledgement::peek(datagram).is_some_and(|ack| {
+        let is_alike = ack.to_tag.starts_with(OWN_TAG.as_bytes());
+        is_alike && ack.to_tag == tag_of(site, ack.cseq, ack.call_id).as_bytes()
+    })
 }
 
 /// Returns the maximum length of a response to a request of this length.

@@ -16,9 +16,8 @@ use crate::address::client_flow::{ClientFlow, LENGTHS};
 use crate::address::target::Target;
 use crate::address::topology::node_id;
 use balance::NodeId;
-use base::Peer;
+use base::{Peer, SipHash};
 use core::hash::Hasher;
-use siphasher::sip::SipHasher13;
 use wire::Message;
 
 /// High half of the first byte, without [`DIALOG`]. Another layout gets another number.
@@ -256,7 +255,7 @@ fn home_hash(key: &Derived, contact: &Target<'_>, flow: Option<ClientFlow>) -> u
 /// Returns the hash under a secret, so that no attacker can compute another target with the same hash. Each guess of an
 /// attacker takes a request.
 fn target_hash(key: &Derived, target: &Target<'_>) -> u32 {
-    let mut hasher = SipHasher13::new_with_keys(key.target[0], key.target[1]);
+    let mut hasher = SipHash::new(key.target);
     target.put(&mut hasher);
     hasher.finish() as u32
 }

@@ -17,11 +17,10 @@ mod text;
 pub(crate) mod vouch;
 
 use balance::{CallKey, Tags};
+use base::{SipHash, SipHash128};
 use core::hash::Hasher;
 use core::time::Duration;
 use digest_auth::{NonceKey, NonceKeys};
-use siphasher::sip::SipHasher13;
-use siphasher::sip128::{Hasher128, SipHasher13 as SipHasher13x128};
 use wire::Message;
 
 /// The 16 secret bytes that the proxies of a site share.
@@ -63,10 +62,11 @@ impl Derived {
 }
 
 pub(crate) fn derive(TokenKey(key): TokenKey, label: &[u8]) -> [u64; 2] {
-    let mut hasher = SipHasher13x128::new_with_key(&key);
+    let halves = u128::from_le_bytes(key);
+    let mut hasher = SipHash128::new([halves as u64, (halves >> 64) as u64]);
     hasher.write(label);
-    let hash = hasher.finish128();
-    [hash.h1, hash.h2]
+    let hash = hasher.finish();
+    [hash as u64, (hash >> 64) as u64]
 }
 
 /// Maps Call-IDs to call keys under a secret, so that no sender can choose Call-IDs that collide in a table.
@@ -97,9 +97,9 @@ impl CallHash {
 
     /// Returns the key of the call with this Call-ID. Call-IDs compare byte by byte (RFC 3261 §20.8).
     pub fn call_key(self, call_id: &[u8]) -> CallKey {
-        let mut hasher = SipHasher13x128::new_with_keys(self.0[0], self.0[1]);
+        let mut hasher = SipHash128::new(self.0);
         hasher.write(call_id);
-        CallKey(hasher.finish128().as_u128())
+        CallKey(hasher.finish())
     }
 }
 
@@ -124,6 +124,8 @@ pub struct Tokens {
     call: CallHash,
     /// Key for hashes about dialogs in memory.
     kept: [u64; 2],
+    /// Key for the To tags of this process.
+    tag: [u64; 2],
     current: Derived,
     previous: Vec<Derived>,
     /// The previous key, if this process has changed the key and still accepts the previous one; otherwise the current
@@ -146,6 +148,7 @@ impl Tokens {
         Self {
             call: CallHash::new(key),
             kept: derive(key, b"kept"),
+            tag: derive(key, b"tag"),
             current: Derived::new(key),
             previous: previous.iter().map(|&key| Derived::new(key)).collect(),
             before: KeyIndex::CURRENT,
@@ -161,13 +164,13 @@ impl Tokens {
         u64::from(unix.abs_diff(made)) <= self.lifetime.as_secs()
     }
 
-    /// Returns the tokens of `newer`, but with the call keys of `self`. So calls in the table are still found after a
+    /// Returns the tokens of `newer`, but with the call keys and To tags of `self`. So calls in the table are still found after a
     /// reload has changed the secret.
     #[must_use]
     pub fn rekeyed(&self, newer: &Self) -> Self {
         let before = self.key(if self.same_key(newer) { self.before } else { KeyIndex::CURRENT });
         let before = newer.all().position(|key| key == before).map_or(KeyIndex::CURRENT, KeyIndex);
-        Self { call: self.call, kept: self.kept, before, ..newer.clone() }
+        Self { call: self.call, kept: self.kept, tag: self.tag, before, ..newer.clone() }
     }
 
     pub(crate) fn same_key(&self, other: &Self) -> bool {
@@ -210,9 +213,17 @@ impl Tokens {
         keyed_hash(self.kept, &[&(from_tag.len() as u32).to_be_bytes(), from_tag, message.call_id()])
     }
 
+    /// Returns the hash for the To tag of this process's response to a request. `here` is an address of this process.
+    pub(crate) fn own_tag(&self, cseq: u32, call_id: &[u8], here: &str) -> u64 {
+        let mut fixed = [0; 8];
+        fixed[..4].copy_from_slice(&cseq.to_be_bytes());
+        fixed[4..].copy_from_slice(&(here.len() as u32).to_be_bytes());
+        keyed_hash(self.tag, &[&fixed, here.as_bytes(), call_id])
+    }
+
     /// Returns a hasher whose hashes stay the same even when a reload changes the secret.
-    pub(crate) fn kept_hasher(&self) -> SipHasher13 {
-        SipHasher13::new_with_keys(self.kept[0], self.kept[1])
+    pub(crate) fn kept_hasher(&self) -> SipHash {
+        SipHash::new(self.kept)
     }
 
     /// Returns the number of the shard that owns the call of this datagram. `None` if it has no Call-ID: any shard may
@@ -238,38 +249,9 @@ impl Tokens {
 /// Returns a hash of `parts` under `key`. The first part contains the lengths of all other parts except one, so that no
 /// two lists have the same bytes.
 pub fn keyed_hash(key: [u64; 2], parts: &[&[u8]]) -> u64 {
-    let mut hasher = SipHasher13::new_with_keys(key[0], key[1]);
-    // The parts are hashed in one piece, since nearly all of them fit. The end of a piece takes the hasher as long as
-    // its content.
-    let (mut whole, mut length) = ([0; 224], 0);
+    let mut hasher = SipHash::new(key);
     for part in parts {
-        if let Some(place) = whole.get_mut(length..length + part.len()) {
-            place.copy_from_slice(part);
-            length += part.len();
-        } else {
-            hasher.write(&whole[..length]);
-            hasher.write(part);
-            length = 0;
-        }
+        hasher.write(part);
     }
-    hasher.write(&whole[..length]);
     hasher.finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn parts_of_any_length_have_one_hash(lengths in prop::collection::vec(0..300_usize, 0..6), fill: u8) {
-            let text: Vec<u8> = (0..lengths.iter().sum::<usize>()).map(|at| fill.wrapping_add(at as u8)).collect();
-            let mut rest = &text[..];
-            let parts: Vec<_> = lengths.iter().map(|&length| rest.split_off(..length).expect("the input suffices")).collect();
-            let mut hasher = SipHasher13::new_with_keys(1, 2);
-            hasher.write(&text);
-            prop_assert_eq!(keyed_hash([1, 2], &parts), hasher.finish());
-        }
-    }
 }
