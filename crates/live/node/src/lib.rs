@@ -46,4 +46,5 @@ pub use site::routes::Routes;
 pub use site::sharing::{Decisions, Distribution, SharingReport};
 pub use token::branch::is_hop_branch;
 pub use token::owner::TokenOwner;
-pub use token::{CallHash, TokenKey, Tokens, keyed_hash, shard_of};
+pub use token::shard_hash::ShardHash;
+pub use token::{CallHash, TokenKey, Tokens, keyed_hash};

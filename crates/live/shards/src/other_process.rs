@@ -172,13 +172,11 @@ impl OtherProcess {
         if self.gone.load(Ordering::Relaxed) {
             return HandOverResult::Ours;
         }
-        let Some(key) = wire::peek_call_id(bytes).map(|call_id| self.hash.call_key(call_id)) else {
-            return HandOverResult::Ours;
-        };
-        if !accepts_unknown && !self.calls.contains(&key.call_id()) {
+        let Some(call_id) = wire::peek_call_id(bytes) else { return HandOverResult::Ours };
+        if !accepts_unknown && !self.calls.contains(&self.hash.call_key(call_id).call_id()) {
             return HandOverResult::Ours;
         }
-        let way = &self.ways[node::shard_of(key, self.ways.len())];
+        let way = &self.ways[self.hash.shard_hash().shard_of(call_id, self.ways.len())];
         let sent = match *handed {
             Handed::Message { flow, .. } => push(way, &Handed::Message { flow: self.its(flow), bytes }),
             Handed::Unreachable { .. } | Handed::Send { .. } => push(way, handed),
@@ -400,7 +398,7 @@ mod tests {
         assert_eq!(hand(&other, "ours", false), HandOverResult::Ours);
         for (call_id, is_stray) in [("its", false), ("ours", true)] {
             assert_eq!(hand(&other, call_id, is_stray), HandOverResult::HandedOver);
-            let owner = node::shard_of(other.hash.call_key(call_id.as_bytes()), 2);
+            let owner = other.hash.shard_hash().shard_of(call_id.as_bytes(), 2);
             let expected = bytes(call_id);
             let expected = Handed::Message { flow: Flow::udp(7, from()), bytes: &expected };
             assert_eq!(inlets[owner].take().unwrap(), Some(expected));
@@ -409,7 +407,7 @@ mod tests {
         let quoted = bytes("its");
         let error = Handed::Unreachable { to: Flow::udp(0, from()), quoted: &quoted };
         assert_eq!(other.hand(&error, false), HandOverResult::HandedOver);
-        let owner = node::shard_of(other.hash.call_key(b"its"), 2);
+        let owner = other.hash.shard_hash().shard_of(b"its", 2);
         assert_eq!(inlets[owner].take().unwrap(), Some(error));
         drop(other);
         assert!(inlets[owner].take().is_err(), "the successor is gone");

@@ -13,6 +13,7 @@ pub(crate) mod branch;
 pub(crate) mod dialog;
 mod flow;
 pub(crate) mod owner;
+pub(crate) mod shard_hash;
 mod text;
 pub(crate) mod vouch;
 
@@ -21,6 +22,7 @@ use base::{SipHash, SipHash128};
 use core::hash::Hasher;
 use core::time::Duration;
 use digest_auth::{NonceKey, NonceKeys};
+use shard_hash::ShardHash;
 use wire::Message;
 
 /// The 16 secret bytes that the proxies of a site share.
@@ -69,9 +71,13 @@ pub(crate) fn derive(TokenKey(key): TokenKey, label: &[u8]) -> [u64; 2] {
     [hash as u64, (hash >> 64) as u64]
 }
 
-/// Maps Call-IDs to call keys under a secret, so that no sender can choose Call-IDs that collide in a table.
+/// Maps Call-IDs to call keys under a secret, so that no sender can choose Call-IDs that collide in a table. Also maps
+/// them to shards.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct CallHash([u64; 2]);
+pub struct CallHash {
+    secret: [u64; 2],
+    shard_hash: ShardHash,
+}
 
 impl core::fmt::Debug for CallHash {
     /// Never prints the secret.
@@ -82,31 +88,30 @@ impl core::fmt::Debug for CallHash {
 
 impl CallHash {
     fn new(key: TokenKey) -> Self {
-        Self(derive(key, b"call"))
+        Self::from_words(derive(key, b"call"))
     }
 
     /// Returns the secret, for a process that takes over the calls of this one.
     pub fn words(self) -> [u64; 2] {
-        self.0
+        self.secret
     }
 
     /// Creates the hash of another process from its secret.
-    pub fn from_words(words: [u64; 2]) -> Self {
-        Self(words)
+    pub fn from_words(secret: [u64; 2]) -> Self {
+        Self { secret, shard_hash: ShardHash::new(secret) }
     }
 
     /// Returns the key of the call with this Call-ID. Call-IDs compare byte by byte (RFC 3261 §20.8).
     pub fn call_key(self, call_id: &[u8]) -> CallKey {
-        let mut hasher = SipHash128::new(self.0);
+        let mut hasher = SipHash128::new(self.secret);
         hasher.write(call_id);
         CallKey(hasher.finish())
     }
-}
 
-/// Returns the number of the shard of a process that owns a call.
-pub fn shard_of(CallKey(key): CallKey, shards: usize) -> usize {
-    // Uses other bits than the session table does.
-    (key >> 64) as usize % shards
+    /// Returns the hash that assigns calls to shards.
+    pub fn shard_hash(self) -> ShardHash {
+        self.shard_hash
+    }
 }
 
 /// Index of the key in [`Tokens`] with which a token or hash is made. A reload changes the indices.
@@ -229,7 +234,7 @@ impl Tokens {
     /// Returns the number of the shard that owns the call of this datagram. `None` if it has no Call-ID: any shard may
     /// refuse it.
     pub fn shard_of(&self, datagram: &[u8], shards: usize) -> Option<usize> {
-        Some(shard_of(self.call_key(wire::peek_call_id(datagram)?), shards))
+        Some(self.call.shard_hash.shard_of(wire::peek_call_id(datagram)?, shards))
     }
 
     /// Returns the key for requests and sessions that began before this process changed the key.

@@ -12,8 +12,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// First bytes that the successor sends. The number changes when the rest of the exchange changes.
-pub(super) const GREETING: &[u8] = b"sarabande takeover 2\n";
+/// First bytes that the successor sends. The number changes when the rest of the exchange changes, or the hash that
+/// assigns calls to threads.
+pub(super) const GREETING: &[u8] = b"sarabande takeover 3\n";
 /// Longest silence of either process during the exchange.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// Message of the successor that the predecessor must not read the sockets again: the successor ends regularly, or no

@@ -1,0 +1,69 @@
+//! Hash that assigns each call to a shard.
+
+use super::keyed_hash;
+
+/// Hash of Call-IDs that classic BPF can compute, so that the kernel can pass a datagram to the thread of its call.
+///
+/// The secret numbers hide from a sender which shard its calls belong to, but the hash is weaker than `SipHash`. A
+/// sender who learns the shards of many Call-IDs, by measuring delays, can compute Call-IDs that all belong to one
+/// shard. This gains little, since requests with one Call-ID belong to one shard under any hash. Tables use
+/// [`call_key`](super::CallHash::call_key).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ShardHash {
+    /// Hash of no bytes.
+    pub start: u32,
+    /// Odd factor of each word.
+    pub factor: u32,
+    /// Odd factor of the sum of all words.
+    pub last_factor: u32,
+}
+
+impl ShardHash {
+    /// Number of bytes of a Call-ID that are hashed. Call-IDs that differ only after them belong to one shard.
+    pub const BYTES: usize = 64;
+
+    /// Derives the numbers from the secret of a [`CallHash`](super::CallHash).
+    pub(super) fn new(secret: [u64; 2]) -> Self {
+        let [start, factors] =
+            [&b"shard start"[..], b"shard factors"].map(|label| keyed_hash(secret, &[label]));
+        // An even factor would lose bits of each word.
+        Self { start: start as u32, factor: factors as u32 | 1, last_factor: (factors >> 32) as u32 | 1 }
+    }
+
+    /// Returns the number of the shard that owns a call.
+    pub fn shard_of(self, call_id: &[u8], shards: usize) -> usize {
+        let hashed = &call_id[..call_id.len().min(Self::BYTES)];
+        let hash = hashed.chunks(4).fold(self.start, |hash, word| {
+            let word = word.iter().fold(0, |word, byte| word << 8 | u32::from(*byte));
+            (hash ^ word).wrapping_mul(self.factor)
+        });
+        // A product's low bits depend on few bits, so they are mixed with the high ones, and the result is high bits.
+        let hash = (hash ^ hash >> 16).wrapping_mul(self.last_factor);
+        (hash >> 16) as usize % shards
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_spread_evenly_over_the_shards() {
+        let forms: [fn(u64) -> String; 6] = [
+            |n| format!("{n}"),
+            |n| format!("{n}-4711@127.0.0.1"),
+            |n| format!("{}@a.example", n * 16),
+            |n| format!("load-generator-number-{n:09}@192.0.2.1"),
+            |n| format!("{n:08x}-7dec-11d0-a765-00a0c91e6bf6"),
+            |n| format!("{:016x}", keyed_hash([3, 4], &[&n.to_be_bytes()])),
+        ];
+        for (form, shards) in forms.iter().flat_map(|form| [2, 3, 4, 8, 16].map(|shards| (form, shards))) {
+            let hash = ShardHash::new([1, shards as u64]);
+            let mut calls = vec![0_usize; shards];
+            (0..8000).for_each(|n| calls[hash.shard_of(form(n).as_bytes(), shards)] += 1);
+            let fair = 8000 / shards;
+            // With 16 shards, a quarter is six times the standard deviation of a random assignment.
+            assert!(calls.iter().all(|calls| calls.abs_diff(fair) < fair / 4), "{}: {calls:?}", form(1));
+        }
+    }
+}
