@@ -65,11 +65,14 @@ impl Opened {
         .collect()
     }
 
-    /// Returns copies of all datagram sockets, by sets.
+    /// Returns copies of all datagram sockets, by sets. The sets have the order in which they were bound, so that the
+    /// first sets belong to the threads in their order at a successor, too ([`shards::steer`]).
     pub(crate) fn copies(&self) -> io::Result<Vec<Vec<OwnedFd>>> {
         // There may be no listener for datagrams at all.
         let size = self.listeners.len().max(1);
-        let sets = self.sockets.iter().flat_map(|sockets| sockets.chunks(size));
+        let rounds = 0..self.sockets.iter().map(|sockets| sockets.len() / size).max().unwrap_or_default();
+        let sets =
+            rounds.flat_map(|round| self.sockets.iter().filter_map(move |of| of.chunks(size).nth(round)));
         sets.map(|set| set.iter().map(UdpSocket::copy).collect()).collect()
     }
 }
@@ -113,7 +116,8 @@ fn capacity(config: &Config, has_predecessor: bool) -> Result<Option<TcpListener
 }
 
 /// Opens a set of sockets for each thread. The kernel distributes datagrams over the sockets of an address, so all are
-/// bound before any thread reads. A first socket without `SO_REUSEPORT` ensures that no other process has the address.
+/// bound before any thread reads, in the order of the threads. A first socket without `SO_REUSEPORT` ensures that no
+/// other process has the address.
 fn open_all(ports: &Ports, threads: usize) -> io::Result<Vec<Vec<UdpSocket>>> {
     drop(open(ports, false)?);
     // `SO_REUSEPORT` is set even for one thread, since a successor may have more threads.
@@ -163,7 +167,8 @@ fn proxies(config: &Config, port: &Port) -> Vec<Network> {
 }
 
 /// Distributes the sets of a predecessor, which may have had more or fewer threads. Every socket must be read, since
-/// the kernel continues to distribute datagrams over all of them.
+/// the kernel continues to distribute datagrams over all of them. As in [`open_all`], the first socket of an address
+/// belongs to the first thread, and so on.
 fn adopt(
     sets: Vec<Vec<Option<UdpSocket>>>,
     ports: &Ports,

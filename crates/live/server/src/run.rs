@@ -88,7 +88,7 @@ impl Server {
         let (reports_in, reports) = mpsc::unbounded_channel();
         // A single shard counts its calls itself.
         let call_limits = (count > 1).then(Arc::<CallLimits>::default);
-        let (copies, stream_copies) = (opened.copies(), opened.stream_copies(&ports)?);
+        let (copies, stream_copies) = (opened.copies()?, opened.stream_copies(&ports)?);
         let mut shards = Vec::new();
         for (index, sockets) in opened.sockets.into_iter().enumerate() {
             let counts = (call_limits.clone(), Arc::clone(&control.sent_calls));
@@ -106,6 +106,8 @@ impl Server {
         let (asks_in, asks) = mpsc::unbounded_channel();
         let bound =
             opened.claim.take().map(|claim| claim.confirm(clock, asks_in.clone())).transpose()?.flatten();
+        // A predecessor that reads on keeps its own program.
+        shards::steer(&copies, control.setup().settings.tokens.call_hash(), count);
         let processes: Vec<_> = bound.iter().map(|(_, process)| Arc::clone(process)).collect();
         processes.iter().try_for_each(|process| takeover::claim::bring_back(process, handles.clone()))?;
         threads.equip(&processes, stores.as_ref(), records.as_ref(), model);
@@ -116,7 +118,7 @@ impl Server {
         if let Some(path) = &path {
             let holdings = Holdings {
                 listeners: opened.listeners,
-                sets: copies?,
+                sets: copies,
                 streams: stream_copies,
                 admin: copy_of(opened.admin.as_ref())?,
                 workers: handles.clone(),

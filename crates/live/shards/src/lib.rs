@@ -1,7 +1,7 @@
 //! The traffic threads: one for each core, each with its own sockets and its own [`node::Shard`].
 //!
-//! The kernel distributes datagrams over the threads by address, so the messages of one call arrive at different
-//! threads. A call belongs to the shard that its Call-ID hashes to. A datagram that arrives elsewhere is handed over
+//! A call belongs to the shard that its Call-ID hashes to. The kernel passes a datagram to the thread of its call if it
+//! finds the Call-ID (`steer`), and otherwise to a thread by address. A datagram that arrives elsewhere is handed over
 //! unchanged through a ring between the two threads (`handover`). Each shard reads the others' load of each node from a
 //! board of atomics before each batch (`board`). A thread with more messages than time orders them by class (`triage`).
 //!
@@ -24,6 +24,7 @@ pub mod proc;
 mod records;
 mod signals;
 pub mod state;
+mod steer;
 mod stores;
 mod threads;
 mod triage;
@@ -38,6 +39,7 @@ pub use handover::Handed;
 pub use other_process::{Inlet, KeptCalls, NodeStates, OtherProcess, Remainder};
 pub use records::{RecordCounts, Records};
 pub use signals::SignalFigures;
+pub use steer::steer;
 pub use stores::{OnAnswer, StoreReport, Stores, redis, subscribers};
 pub use threads::Threads;
 pub use triage::TriageCounts;

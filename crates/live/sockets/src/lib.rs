@@ -12,7 +12,7 @@
 //! Everything else (`poll`, socket options) uses the safe wrappers of `rustix` and `socket2`.
 #![allow(
     unsafe_code,
-    reason = "recvmmsg, sendmmsg, the error queue, getifaddrs and packet sockets have no safe wrapper"
+    reason = "recvmmsg, sendmmsg, the error queue, getifaddrs, packet sockets and BPF programs have no safe wrapper"
 )]
 
 mod errors;
@@ -34,7 +34,8 @@ pub use listen::cannot_listen;
 pub use packet::{Packet, PacketBatch, PacketSocket};
 pub use receive::ReceiveBatch;
 pub use send::{SendBatch, SendReport};
-pub use udp::UdpSocket;
+pub use socket2::SockFilter;
+pub use udp::{UdpSocket, steer};
 pub use wake::Waker;
 
 /// Datagrams per system call, in each direction.

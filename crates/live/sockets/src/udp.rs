@@ -3,19 +3,21 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::ptr;
 
 use libc::{c_int, c_void, socklen_t};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, SockFilter, Socket, Type};
 
 /// Non-blocking UDP socket of one thread.
 ///
 /// - An IPv6 socket receives IPv6 only, so that no peer appears as an IPv4-mapped address.
 /// - ICMP errors are kept in its error queue, with the destination that they are about ([`super::read_errors`]).
 /// - With `reuse_port` several threads bind the same address; the kernel distributes datagrams by a hash of both
-///   addresses. ICMP errors are distributed likewise, and may reach another thread than the sender.
+///   addresses, or by a program ([`steer`]). ICMP errors are distributed by the hash, and may reach another thread than
+///   the sender.
 #[derive(Debug)]
 pub struct UdpSocket {
     socket: Socket,
@@ -112,6 +114,22 @@ impl AsFd for UdpSocket {
     }
 }
 
+/// Makes the kernel choose a socket for each datagram by a program in classic BPF. The program sees the payload and
+/// returns the number of a socket, in the order in which the sockets of the address were bound. If the number is too
+/// high, the kernel chooses by the hash of both addresses. The program replaces an earlier one of these sockets.
+///
+/// # Errors
+/// `OutOfMemory` if the kernel's translation is larger than `net.core.optmem_max`; `InvalidInput` if the program is
+/// invalid, or the socket was bound without `reuse_port`.
+pub fn steer(socket: impl AsFd, program: &[SockFilter]) -> io::Result<()> {
+    let program = libc::sock_fprog {
+        len: u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
+        // `SockFilter` has the layout of `sock_filter`.
+        filter: program.as_ptr().cast_mut().cast(),
+    };
+    set_value(socket.as_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF, &program)
+}
+
 /// Requests a receive buffer of that many octets; see [`UdpSocket::bind`].
 pub(super) fn set_buffer(socket: &Socket, octets: usize) -> io::Result<()> {
     let octets = c_int::try_from(octets).unwrap_or(c_int::MAX);
@@ -123,9 +141,14 @@ pub(super) fn set_buffer(socket: &Socket, octets: usize) -> io::Result<()> {
 
 /// Sets an integer option that `socket2` does not support.
 pub(super) fn set_option(socket: &Socket, level: c_int, option: c_int, value: c_int) -> io::Result<()> {
-    let from = (&raw const value).cast::<c_void>();
-    // SAFETY: the descriptor is open, and the kernel reads exactly one integer from `value`, which outlives the call.
+    set_value(socket.as_fd(), level, option, &value)
+}
+
+fn set_value<T>(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: &T) -> io::Result<()> {
+    let from = ptr::from_ref(value).cast::<c_void>();
+    // SAFETY: the descriptor is open, and the kernel reads no more than the size of `value`, which outlives the call.
+    // So does a program that it points to.
     let result =
-        unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, from, size_of::<c_int>() as socklen_t) };
+        unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, from, size_of::<T>() as socklen_t) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

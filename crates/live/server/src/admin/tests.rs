@@ -478,6 +478,22 @@ async fn stop_without_calls_ends_the_process_and_its_listener() {
     assert!(site.server.join().unwrap(), "the port is free again");
 }
 
+/// The server has two threads. A caller's port changes from call to call, and the member's does not.
+#[tokio::test]
+async fn the_kernel_passes_calls_to_their_threads() {
+    let site = Site::start().await;
+    for call in 0..40 {
+        site.call(&format!("{call}-4711@127.0.0.1")).await;
+    }
+    let metrics = site.ask("GET", "/metrics").await.body;
+    let sum = |name: &str| -> f64 {
+        let samples = metrics.lines().filter(|line| line.starts_with(name));
+        samples.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
+    };
+    assert!(sum("sarabande_datagrams_received_total") >= 80.0);
+    assert_eq!(sum("sarabande_datagrams_handed_over_total"), 0.0);
+}
+
 #[tokio::test]
 async fn requests_of_other_pages_change_nothing() {
     let site = Site::start().await;

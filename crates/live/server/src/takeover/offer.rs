@@ -293,6 +293,8 @@ impl Holdings {
         for worker in &self.workers {
             worker.send(Command::Inlet(None));
         }
+        // The successor may have had another key or another number of threads.
+        shards::steer(&self.sets, self.hash, self.workers.len());
         for (at, socket) in &self.streams {
             if let Err(error) = listen_again(socket) {
                 tracing::error!(%error, address = %at.address, "this address is no longer served: restart");

@@ -1,0 +1,305 @@
+//! Program by which the kernel passes each datagram to the thread of its call (`SO_ATTACH_REUSEPORT_CBPF` in
+//! socket(7)).
+//!
+//! The program is classic BPF (`linux/filter.h`): it needs no privilege and has no loops. It looks for the Call-ID in
+//! two spellings and computes its [`ShardHash`]. If it does not find the Call-ID, the kernel chooses a thread by the
+//! addresses. A datagram may reach a wrong thread for any reason, and is then handed over.
+
+use node::{CallHash, ShardHash};
+use sockets::SockFilter;
+use std::os::fd::OwnedFd;
+
+/// The header field with the line break before it. All spellings are at most as long as the first one.
+const SPELLINGS: [&[u8]; 2] = [b"\r\nCall-ID: ", b"\r\ni: "];
+/// Offsets in the datagram at which the search for each spelling ends. The kernel takes 4,096 instructions, and their
+/// translation has at most `net.core.optmem_max` bytes: 128 KiB, which suffices for the first search, but 20 KiB before
+/// Linux 6.8.
+const REACHES: [[u32; 2]; 2] = [[1400, 400], [640, 0]];
+/// Offset at which the search begins. The first line is longer.
+const START: u32 = 16;
+/// Distance of checks that the datagram is long enough. A load beyond its end would end the program with socket 0.
+const CHECKED: u32 = 32;
+/// Result without a Call-ID: the number of no socket.
+const NO_SOCKET: u32 = u32::MAX;
+
+/// Makes the kernel choose a thread for each datagram. Each set has a socket for each address; the first set belongs to
+/// the first thread, and so on. The sets are in the order in which they were bound.
+pub fn steer(sets: &[Vec<OwnedFd>], hash: CallHash, threads: usize) {
+    if threads == 1 {
+        return;
+    }
+    let programs = REACHES.map(|reach| program(hash.shard_hash(), threads, reach));
+    // A program is for all sockets of an address.
+    for socket in sets.iter().take(1).flatten() {
+        let attach = |index: usize| sockets::steer(socket, &programs[index]);
+        if let Err(error) = attach(0).or_else(|_| attach(1)) {
+            tracing::info!(%error, "the kernel cannot choose threads by Call-ID: more datagrams move between threads");
+        }
+    }
+}
+
+/// Codes of instructions, such as `BPF_LD | BPF_W | BPF_ABS`.
+mod code {
+    pub(super) const LOAD: u16 = 0x20;
+    /// At an offset relative to X.
+    pub(super) const LOAD_AT_X: u16 = 0x40;
+    pub(super) const LOAD_NUMBER: u16 = 0x00;
+    pub(super) const LOAD_LENGTH: u16 = 0x80;
+    pub(super) const LOAD_CELL: u16 = 0x60;
+    pub(super) const STORE: u16 = 0x02;
+    pub(super) const LOAD_X_NUMBER: u16 = 0x01;
+    pub(super) const LOAD_X_CELL: u16 = 0x61;
+    pub(super) const STORE_X: u16 = 0x03;
+    pub(super) const A_TO_X: u16 = 0x07;
+    pub(super) const X_TO_A: u16 = 0x87;
+    pub(super) const SUBTRACT: u16 = 0x14;
+    pub(super) const MULTIPLY: u16 = 0x24;
+    pub(super) const AND: u16 = 0x54;
+    pub(super) const SHIFT_RIGHT: u16 = 0x74;
+    pub(super) const MODULO: u16 = 0x94;
+    pub(super) const XOR: u16 = 0xa4;
+    pub(super) const XOR_X: u16 = 0xac;
+    pub(super) const JUMP: u16 = 0x05;
+    pub(super) const JUMP_EQUAL: u16 = 0x15;
+    pub(super) const JUMP_AT_LEAST: u16 = 0x35;
+    pub(super) const JUMP_SET: u16 = 0x45;
+    pub(super) const RETURN: u16 = 0x06;
+    pub(super) const RETURN_A: u16 = 0x16;
+}
+
+/// Cells of the program's memory.
+mod cell {
+    pub(super) const HASH: u32 = 0;
+    pub(super) const WORD: u32 = 1;
+    /// Place of the header field, as if it had the first spelling.
+    pub(super) const PLACE: u32 = 2;
+}
+
+/// An instruction: code, number of instructions to skip if true and if false, operand.
+type Step = (u16, u8, u8, u32);
+
+fn program(hash: ShardHash, threads: usize, reaches: [u32; 2]) -> Vec<SockFilter> {
+    let mut program = Program::default();
+    let found = [0, 1].map(|index| program.search(SPELLINGS[index], reaches[index]));
+    program.step(code::RETURN, NO_SOCKET);
+    let [long, short] = [0, 1].map(|index| program.locate(SPELLINGS[index], &found[index]));
+    program.land(&long);
+    program.verify();
+    program.land(&short);
+    program.hash(hash, threads as u32);
+    program.0.into_iter().map(|(code, jt, jf, k)| SockFilter::new(code, jt, jf, k)).collect()
+}
+
+/// Returns all words of four bytes within a text, by offset.
+fn words(text: &[u8]) -> impl ExactSizeIterator<Item = u32> {
+    text.windows(4).map(|word| word.iter().fold(0, |word, byte| word << 8 | u32::from(*byte)))
+}
+
+/// A program under construction.
+#[derive(Default)]
+struct Program(Vec<Step>);
+
+impl Program {
+    fn step(&mut self, code: u16, k: u32) {
+        self.0.push((code, 0, 0, k));
+    }
+
+    /// Skips `skipped` instructions if the condition does not hold.
+    fn unless(&mut self, code: u16, k: u32, skipped: usize) {
+        self.0.push((code, 0, skipped as u8, k));
+    }
+
+    /// Adds a jump, whose target [`Self::land`] sets.
+    fn jump(&mut self) -> usize {
+        self.step(code::JUMP, 0);
+        self.0.len() - 1
+    }
+
+    /// Makes these jumps go to the next instruction.
+    fn land(&mut self, jumps: &[usize]) {
+        for &from in jumps {
+            self.0[from].3 = (self.0.len() - from - 1) as u32;
+        }
+    }
+
+    /// Searches a spelling. One of its n words stands at one of n successive offsets, so every n-th offset is read.
+    /// Returns the jumps that are taken with a word in A and its offset in X.
+    fn search(&mut self, spelling: &[u8], reach: u32) -> Vec<usize> {
+        let (mut found, mut too_short, mut checked) = (Vec::new(), Vec::new(), START);
+        let stride = words(spelling).len();
+        for at in (START..reach).step_by(stride) {
+            if at + 4 > checked {
+                checked = at + CHECKED;
+                self.step(code::LOAD_LENGTH, 0);
+                self.0.push((code::JUMP_AT_LEAST, 1, 0, checked));
+                too_short.push(self.jump());
+            }
+            self.step(code::LOAD, at);
+            for (word, left) in words(spelling).zip((0..stride).rev()) {
+                self.0.push((code::JUMP_EQUAL, left as u8, if left == 0 { 2 } else { 0 }, word));
+            }
+            self.step(code::LOAD_X_NUMBER, at);
+            found.push(self.jump());
+        }
+        self.land(&too_short);
+        found
+    }
+
+    /// Computes the place of the header field after the jumps of [`Self::search`]. Returns the jumps that are taken
+    /// with it in X.
+    fn locate(&mut self, spelling: &[u8], found: &[usize]) -> Vec<usize> {
+        self.land(found);
+        let shorter = SPELLINGS[0].len() - spelling.len();
+        let places = words(spelling).enumerate().map(|(offset, word)| {
+            self.unless(code::JUMP_EQUAL, word, 4);
+            self.step(code::X_TO_A, 0);
+            self.step(code::SUBTRACT, (offset + shorter) as u32);
+            self.step(code::A_TO_X, 0);
+            self.jump()
+        });
+        places.collect()
+    }
+
+    /// Compares the first and the last word of the first spelling, as texts such as "Call Center" contain a word of it.
+    fn verify(&mut self) {
+        for (offset, word) in words(SPELLINGS[0]).enumerate().step_by(words(SPELLINGS[0]).len() - 1) {
+            self.step(code::LOAD_AT_X, offset as u32);
+            self.0.push((code::JUMP_EQUAL, 1, 0, word));
+            self.step(code::RETURN, NO_SOCKET);
+        }
+    }
+
+    /// Computes [`ShardHash::shard_of`] for the value up to the end of its line.
+    fn hash(&mut self, hash: ShardHash, threads: u32) {
+        self.step(code::STORE_X, cell::PLACE);
+        self.step(code::LOAD_NUMBER, hash.start);
+        self.step(code::STORE, cell::HASH);
+        let (mut ends, mut done) = (Vec::new(), Vec::new());
+        for offset in (0..ShardHash::BYTES).step_by(4) {
+            self.step(code::LOAD_AT_X, (SPELLINGS[0].len() + offset) as u32);
+            self.step(code::STORE, cell::WORD);
+            // Sets the high bit of a byte that was CR, and of others only if the text is not ASCII.
+            self.step(code::XOR, 0x0d0d_0d0d);
+            self.step(code::SUBTRACT, 0x0101_0101);
+            self.unless(code::JUMP_SET, 0x8080_8080, 1);
+            ends.push(self.jump());
+            self.mix(hash, 0);
+        }
+        done.push(self.jump());
+        self.land(&ends);
+        for bytes in 0..4 {
+            let shift = 24 - 8 * bytes;
+            self.step(code::LOAD_CELL, cell::WORD);
+            self.step(code::SHIFT_RIGHT, shift);
+            self.step(code::AND, 0xff);
+            let end = self.0.len();
+            self.unless(code::JUMP_EQUAL, u32::from(b'\r'), 0);
+            if bytes > 0 {
+                self.mix(hash, shift + 8);
+            }
+            done.push(self.jump());
+            self.0[end].2 = (self.0.len() - end - 1) as u8;
+        }
+        self.step(code::RETURN, NO_SOCKET);
+        self.land(&done);
+        self.step(code::LOAD_CELL, cell::HASH);
+        self.step(code::SHIFT_RIGHT, 16);
+        self.step(code::LOAD_X_CELL, cell::HASH);
+        self.step(code::XOR_X, 0);
+        self.step(code::MULTIPLY, hash.last_factor);
+        self.step(code::SHIFT_RIGHT, 16);
+        self.step(code::MODULO, threads);
+        self.step(code::RETURN_A, 0);
+    }
+
+    /// Adds the word, without its last `shift` bits, to the hash.
+    fn mix(&mut self, hash: ShardHash, shift: u32) {
+        self.step(code::LOAD_CELL, cell::WORD);
+        self.step(code::SHIFT_RIGHT, shift);
+        self.step(code::LOAD_X_CELL, cell::HASH);
+        self.step(code::XOR_X, 0);
+        self.step(code::MULTIPLY, hash.factor);
+        self.step(code::STORE, cell::HASH);
+        self.step(code::LOAD_X_CELL, cell::PLACE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use node::{TokenKey, Tokens};
+    use std::collections::BTreeSet;
+    use std::iter;
+    use std::net::{SocketAddr, UdpSocket};
+    use std::time::Duration;
+
+    /// Sockets of an address, one for each thread.
+    struct Group {
+        tokens: Tokens,
+        sockets: Vec<UdpSocket>,
+        address: SocketAddr,
+    }
+
+    impl Group {
+        fn new(ip: &str, threads: usize) -> Self {
+            let bind = |address| sockets::UdpSocket::bind(address, true, 65_536).unwrap().copy().unwrap();
+            let first = UdpSocket::from(bind(format!("{ip}:0").parse().unwrap()));
+            let address = first.local_addr().unwrap();
+            let more = (1..threads).map(|_| bind(address).into());
+            let sockets: Vec<_> = iter::once(first.try_clone().unwrap()).chain(more).collect();
+            let tokens = Tokens::new(TokenKey([7; 16]), &[], Duration::from_hours(1));
+            steer(&[vec![first.into()]], tokens.call_hash(), threads);
+            Self { tokens, sockets, address }
+        }
+
+        fn client(&self) -> UdpSocket {
+            UdpSocket::bind(SocketAddr::new(self.address.ip(), 0)).unwrap()
+        }
+
+        /// Returns the thread that gets a datagram of this client.
+        fn receiver(&self, client: &UdpSocket, datagram: &[u8]) -> usize {
+            client.send_to(datagram, self.address).unwrap();
+            let gets = |socket: &UdpSocket| socket.recv(&mut [0; 2048]).is_ok();
+            self.sockets.iter().position(gets).expect("the datagram has arrived")
+        }
+    }
+
+    fn message(field: &str, before: usize) -> String {
+        let via = "x".repeat(before);
+        format!("ACK sip:a SIP/2.0\r\nVia: {via}\r\nFrom: <sip:i:@a>\r\n{field}\r\nCSeq: 1 ACK\r\n\r\n")
+    }
+
+    #[test]
+    fn a_datagram_reaches_the_thread_of_its_call() {
+        for (ip, threads) in [("127.0.0.1", 2), ("127.0.0.1", 3), ("[::1]", 2)] {
+            let group = Group::new(ip, threads);
+            let client = group.client();
+            for n in 0..500 {
+                let hex = format!("{:096x}", n as u128 * 0x9e37_79b9_7f4a_7c15);
+                for call_id in [&format!("{n}-4711@127.0.0.1"), &hex[n % 84..]] {
+                    for (name, before) in [("Call-ID", n * 2), ("i", n * 2 / 3)] {
+                        let datagram = message(&format!("{name}: {call_id}"), before);
+                        let owner = group.tokens.shard_of(datagram.as_bytes(), threads);
+                        assert_eq!(Some(group.receiver(&client, datagram.as_bytes())), owner, "{datagram}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn other_datagrams_are_distributed_by_address() {
+        let group = Group::new("127.0.0.1", 2);
+        let clients: Vec<_> = (0..64).map(|_| group.client()).collect();
+        let fields = ["call-id: a", "Call-ID : a", "Call-ID:\r\n a", "s: a", "Call-ID: \u{e9}"];
+        let datagrams = fields.into_iter().map(|field| message(field, 0));
+        // At most of eight successive offsets, the search finds a word of the spelling.
+        let similar = (0..8).map(|before| message("Call-Info: <sip:a>", before));
+        let others = [message("Call-ID: a", 1500), "\r\n\r\n".to_owned(), String::new()];
+        for datagram in datagrams.chain(similar).chain(others) {
+            let receivers: BTreeSet<_> =
+                clients.iter().map(|client| group.receiver(client, datagram.as_bytes())).collect();
+            assert_eq!(receivers.len(), 2, "{datagram}");
+        }
+    }
+}
