@@ -148,7 +148,7 @@ pub struct Calls {
     /// Number of ends of calls so far.
     endings: u64,
     timers: TimerWheel,
-    events: Vec<CallEvent>,
+    events: VecDeque<CallEvent>,
     counts: CallCounts,
     /// Calls that failed recently, with the time. A later message of such a call must not count as part of a call from
     /// before a restart.
@@ -179,7 +179,7 @@ impl Calls {
             most_ended,
             endings: 0,
             timers: TimerWheel::default(),
-            events: Vec::new(),
+            events: VecDeque::new(),
             counts: CallCounts::default(),
             failed: Recent::new(FAILED),
             watched: VecDeque::new(),
@@ -274,7 +274,7 @@ impl Calls {
             let call = &self.table[at];
             if let Some(dialog) = call.dialogs.iter().find(|dialog| dialog.tag == key.tag) {
                 let told = call.record(dialog, (RecordEvent::Answered, now), (None, None, 0), false);
-                self.events.push(CallEvent::Record(Box::new(told)));
+                self.events.push_back(CallEvent::Record(Box::new(told)));
             }
         }
         self.set_timer(at);
@@ -301,7 +301,7 @@ impl Calls {
             if !invited.is_spiral && !is_challenge && is_other {
                 let other = new_call(now, call, invited);
                 let record = refused(other, now, status, (peer, reason));
-                self.events.push(CallEvent::Record(Box::new(record)));
+                self.events.push_back(CallEvent::Record(Box::new(record)));
             }
             return;
         }
@@ -309,7 +309,7 @@ impl Calls {
         self.failed.insert(call, now);
         if !is_challenge {
             let record = refused(known, now, status, (peer, reason));
-            self.events.push(CallEvent::Record(Box::new(record)));
+            self.events.push_back(CallEvent::Record(Box::new(record)));
         }
     }
 
@@ -328,9 +328,9 @@ impl Calls {
         self.timers.deadline()
     }
 
-    /// Removes and returns the events so far.
-    pub fn drain_events(&mut self) -> impl Iterator<Item = CallEvent> + '_ {
-        self.events.drain(..)
+    /// Removes and returns the oldest event.
+    pub fn next_event(&mut self) -> Option<CallEvent> {
+        self.events.pop_front()
     }
 
     /// Call-IDs of the active calls, without watched ones.

@@ -35,6 +35,12 @@ pub enum Bytes {
     Edited(Arc<[u8]>, Patch),
 }
 
+impl From<&[u8]> for Bytes {
+    fn from(bytes: &[u8]) -> Self {
+        Self::Whole(bytes.into())
+    }
+}
+
 impl From<Vec<u8>> for Bytes {
     fn from(bytes: Vec<u8>) -> Self {
         Self::Whole(bytes.into())

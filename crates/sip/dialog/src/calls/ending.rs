@@ -80,7 +80,7 @@ impl Calls {
         let call_id = call.about.call_id().into();
         let ends = call.dialog(tag).and_then(|dialog| Some((*dialog.ends.take()?, dialog.cseq)));
         if let Some((ends, cseq)) = ends {
-            self.events.push(CallEvent::HangUp(Box::new(HangUp { call_id, ends, cseq })));
+            self.events.push_back(CallEvent::HangUp(Box::new(HangUp { call_id, ends, cseq })));
         }
     }
 
@@ -121,7 +121,7 @@ impl Calls {
         if let Some(dialog) = call.dialogs.iter().find(|dialog| dialog.tag == tag) {
             let told = (by, Some(cause), bye_status);
             let record = call.record(dialog, (RecordEvent::Ended, ended), told, is_final);
-            self.events.push(CallEvent::Record(Box::new(record)));
+            self.events.push_back(CallEvent::Record(Box::new(record)));
         }
     }
 

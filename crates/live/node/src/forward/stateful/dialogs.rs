@@ -360,8 +360,8 @@ impl Dialogs {
         self.calls.deadline()
     }
 
-    pub(crate) fn drain_events(&mut self) -> impl Iterator<Item = CallEvent> + '_ {
-        self.calls.drain_events()
+    pub(crate) fn next_event(&mut self) -> Option<CallEvent> {
+        self.calls.next_event()
     }
 
     /// Returns the Call-IDs of the present calls.

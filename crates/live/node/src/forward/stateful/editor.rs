@@ -199,15 +199,16 @@ impl Medium<Wire> for Editor<'_> {
             (None, Some(dialogs)) => dialogs.relayed_late(self.site, response, source),
             (None, None) => {}
         }
-        let mut bytes = Vec::with_capacity(response.bytes().len());
-        self.site.edits.render(response, &mut bytes);
-        self.site.admission.overload.tell(&mut bytes, 0, flow);
+        let bytes = &mut self.notes.response;
+        bytes.clear();
+        self.site.edits.render(response, bytes);
+        self.site.admission.overload.tell(bytes, 0, flow);
         let status = response.status().unwrap_or_default();
         if let Some(request) = asked.filter(|_| (200..300).contains(&status)) {
             request.end(false);
         }
         let repeats = asked.map_or(UNLIMITED_REPEATS, |of| of.tell(self.site, flow, status, bytes.len()));
-        Some(Packet { repeats, ..Packet::new(bytes, flow) })
+        Some(Packet { repeats, ..Packet::new(&bytes[..], flow) })
     }
 
     /// RFC 5393 §5.3.2.
@@ -261,15 +262,17 @@ impl Medium<Wire> for Editor<'_> {
             _ => status,
         };
         let tag = own_tag(self.site, message);
-        let mut bytes = Vec::with_capacity(request.bytes.len());
-        wire::write_response(message, request.flow.peer, status, reason(status), &tag, &[], &mut bytes);
-        if bytes.len() > self.longest(request, status) {
+        let longest = self.longest(request, status);
+        let bytes = &mut self.notes.response;
+        bytes.clear();
+        wire::write_response(message, request.flow.peer, status, reason(status), &tag, &[], bytes);
+        if bytes.len() > longest {
             if status >= 200 {
                 self.site.counters.dropped(Drop::TooLong);
             }
             return None;
         }
-        self.site.admission.overload.tell(&mut bytes, 0, request.back);
+        self.site.admission.overload.tell(bytes, 0, request.back);
         if status >= 200 {
             self.site.counters.replied(status, reason(status));
         }
@@ -278,7 +281,7 @@ impl Medium<Wire> for Editor<'_> {
             self.notes.failures.push(Failure::new(Some(message), request.flow.peer, cause));
         }
         let repeats = request.tell(self.site, request.back, status, bytes.len());
-        Some(Packet { repeats, ..Packet::new(bytes, request.back) })
+        Some(Packet { repeats, ..Packet::new(&bytes[..], request.back) })
     }
 
     fn memory(&self, request: &Received) -> usize {

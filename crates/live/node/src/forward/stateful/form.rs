@@ -55,11 +55,14 @@ pub(crate) struct Notes {
     pub(crate) look_up: Option<HopName>,
     /// Requests answered here with a failure, if failures are reported.
     pub(crate) failures: Vec<Failure>,
+    /// Buffer in which a response is written. Its transaction keeps a copy of the exact length.
+    pub(crate) response: Vec<u8>,
 }
 
 impl Default for Notes {
     fn default() -> Self {
-        Self { source: Flow::udp(0, ([0; 4], 0).into()), look_up: None, failures: Vec::new() }
+        let source = Flow::udp(0, ([0; 4], 0).into());
+        Self { source, look_up: None, failures: Vec::new(), response: Vec::new() }
     }
 }
 

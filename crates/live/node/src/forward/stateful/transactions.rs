@@ -129,9 +129,7 @@ impl Stateful {
 
     /// Reports the results of calls. Their records must be written before the messages of the same step leave.
     pub(crate) fn tell_calls(&mut self, step: &mut Step<'_>) {
-        let Some(dialogs) = &mut self.dialogs else { return };
-        let events: Vec<_> = dialogs.drain_events().collect();
-        for event in events {
+        while let Some(event) = self.dialogs.as_mut().and_then(|dialogs| dialogs.next_event()) {
             match event {
                 CallEvent::Record(record) => {
                     tell_load(step, &record);
@@ -373,7 +371,7 @@ impl Stateful {
             // Maximum bytes of the 100.
             let provisional = allowance.most_of_trying(longest(length));
             let repeats = allowance.repeats(provisional, bytes.len());
-            let packet = Packet { repeats, ..Packet::new(bytes.to_vec(), transmit.flow) };
+            let packet = Packet { repeats, ..Packet::new(bytes, transmit.flow) };
             self.drive(step, |proxy, step| proxy.answer_with(&arrived, own.status(), packet, step));
         }
     }

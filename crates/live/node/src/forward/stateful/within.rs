@@ -68,24 +68,33 @@ impl Stateful {
             return Err(NEXT_HOP_OVERLOADED.into());
         }
         let ticket = step.site.admission.admit_proven(&held);
+        let (mut tracked, mut noted) = (None, None);
         if held.token.kept == Kept::Nothing {
             // No record keeps the sender's target until the response comes, so it is noted now.
             if let Some(sender) = refresh.sender {
                 step.site.targets.note(sender);
             }
+        } else {
+            if let Some(dialogs) = self.dialogs.as_mut().filter(|_| held.token.kept == Kept::Dialog) {
+                tracked = dialogs.within(step.site, message, flow.peer, &held, proof)?;
+            }
+            noted = self.note_within(step, arrival, &passage);
+        }
+        // RFC 3261 §13.2.2.4: the ACK to a 2xx has no transaction, so no copy of it is kept.
+        if held.token.kept == Kept::Nothing || arrival.method == Method::Ack {
             let (target, by_initiator) = (refresh.receiver.unwrap_or_default(), refresh.by_initiator);
             let kind = BranchKind::Hop { target, by_initiator };
             let branch = ViaBranch::Stateless { kind, back: arrival.target };
             let onward = Onward::of(arrival, hop, RecordRoute::No);
-            Onward { routing, branch, key: held.key, ..onward }.send(step.site, message, step.out, &ticket);
+            let onward = Onward { routing, branch, key: held.key, ..onward };
+            if held.token.kept == Kept::Nothing {
+                onward.send(step.site, message, step.out, &ticket);
+            } else {
+                onward.send_uncharged(step.site, message, step.out, &ticket);
+            }
             ticket.pass();
             return Ok(());
         }
-        let tracked = match self.dialogs.as_mut().filter(|_| held.token.kept == Kept::Dialog) {
-            Some(dialogs) => dialogs.within(step.site, message, flow.peer, &held, proof)?,
-            None => None,
-        };
-        let noted = self.note_within(step, arrival, &passage);
         let targets = Targets::new(Source::Uri(passage.to));
         let received = Received {
             routing,
