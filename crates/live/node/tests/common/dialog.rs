@@ -25,7 +25,7 @@ impl Dialog {
     /// A client calls: INVITE, 200.
     pub(crate) fn inbound(bed: &mut Bed, call_id: &str, client: SocketAddr, listener: u16) -> Self {
         let invite = Req::new("INVITE", call_id, client);
-        let at_node = bed.one(listener, client, &invite.bytes());
+        let at_node = bed.one_by(Flow::udp(listener, client), &invite.bytes());
         assert!(bed.is_node(at_node.to));
         Self::answered(bed, &at_node)
     }
