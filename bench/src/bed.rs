@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Source of all requests.
 pub const CLIENT: SocketAddr = local(5070);
 /// Address of the element.
-const ELEMENT: SocketAddr = local(5060);
+pub(crate) const ELEMENT: SocketAddr = local(5060);
 const NODES: u16 = 4;
 /// A shard, or a wrapper around one.
 pub trait Element {
@@ -75,17 +75,17 @@ pub fn stateless() -> Shard {
 fn proxy_of(mode: Service) -> Setup {
     let mut setup = setup(NODES);
     setup.settings.forwards_orphans = true;
-    setup.settings.limits =
-        ProxyLimits { transactions: usize::MAX, memory: usize::MAX, ..ProxyLimits::default() };
     setup.pools = [PoolSetup::new(mode, PolicyKind::Hash, Members::All)].into();
     setup
 }
 
 /// Set-up with this many nodes, which are always up.
-fn setup(nodes: u16) -> Setup {
+pub(crate) fn setup(nodes: u16) -> Setup {
     let node = |n: u16| Flow::udp(0, SocketAddr::from(([127, 0, (n >> 8) as u8 + 1, n as u8], 5080)));
     let tokens = Tokens::new(TokenKey([7; 16]), &[], Duration::from_hours(24));
     let mut setup = testbed::shard_setup(&[ELEMENT], &[], tokens);
+    setup.settings.limits =
+        ProxyLimits { transactions: usize::MAX, memory: usize::MAX, ..ProxyLimits::default() };
     testbed::set_members(&mut setup, &(1..=nodes).map(node).collect::<Vec<_>>());
     setup
 }

@@ -13,7 +13,7 @@ use std::process::Command;
 pub(crate) const KAMAILIO_CONFIG: &str = include_str!("../kamailio/modes.cfg");
 
 /// The user who calls, for modes with authentication. Kamailio's configuration contains the same one.
-const CALLER: BenchUser = BenchUser { name: "caller", password: "password" };
+pub(crate) const CALLER: BenchUser = BenchUser { name: "caller", password: "password" };
 
 /// State kept of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 /// The server's password.
-const SERVER: BenchUser = BenchUser { name: CALLED, password: "password" };
+pub(crate) const SERVER: BenchUser = BenchUser { name: CALLED, password: "password" };
 /// Most attempts, each half a second: a registrar may still be starting.
 const TRIES: u32 = 60;
 
@@ -35,7 +35,8 @@ pub fn register(registrar: SocketAddr, server: SocketAddr) -> Result<()> {
     bail!("the registrar does not answer, or knows no password")
 }
 
-fn request(
+/// Makes the REGISTER of `server`, with credentials for `challenge`. `local` is its source.
+pub(crate) fn request(
     number: u32,
     registrar: SocketAddr,
     (local, server): (SocketAddr, SocketAddr),

@@ -63,7 +63,7 @@ fn compare(recorded: &Table, measured: &[(HotPath, i64)]) -> Result<Vec<String>>
         let before = recorded.get(&name).and_then(Value::as_integer);
         let before = before.with_context(|| format!("{RECORD} has no {name}; record it: {HOW_TO_RECORD}"))?;
         let percent = 100.0 * (now - before) as f64 / before as f64;
-        println!("{name:12} {before:>8} recorded, {now:>8} measured, {percent:+6.1} % a {unit}");
+        println!("{name:21} {before:>8} recorded, {now:>8} measured, {percent:+6.1} % a {unit}");
         if percent > TOLERANCE_PERCENT {
             wrong.push(format!("{name}: {before} instructions a {unit} are on record, {now} were measured"));
         } else if percent < -TOLERANCE_PERCENT {

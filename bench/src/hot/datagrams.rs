@@ -2,32 +2,37 @@
 //! part of the work.
 
 use super::Length;
+use super::stores::Stores;
 use crate::bed::{Bed, CLIENT, Element, balancer, proxy, request};
 use anyhow::{Context, Result, ensure};
 use base::{Flow, Instant, Outbox};
 use core::time::Duration;
-use node::{Shard, ShardEvent, ShardInput};
+use node::{Shard, ShardEvent, ShardInput, StoreAnswer};
 use overload::MessageClass;
 use std::hint::black_box;
 use std::net::SocketAddr;
 
 /// Time between two calls of the proxy.
-const BETWEEN: Duration = Duration::from_millis(320);
+pub(super) const BETWEEN: Duration = Duration::from_millis(320);
 /// Calls of the proxy in 64*T1 (32 s). From then on, transactions end as fast as they begin.
-const WARM_UP: u64 = 100;
-const CALLS: u64 = 200;
+pub(super) const WARM_UP: u64 = 100;
+pub(super) const CALLS: u64 = 200;
 
 /// A recorded input.
 enum Noted {
     Datagram(SocketAddr, Vec<u8>),
     Waited(Duration),
     Timer,
+    /// Answer of a store to the question with this number.
+    Answer(u64, Box<StoreAnswer>),
 }
 
 /// A shard with its recorded inputs and their times.
 pub(super) struct Notes {
     shard: Shard,
     inputs: Vec<(Instant, Noted)>,
+    /// Stores that answer the shard's questions at once.
+    stores: Stores,
 }
 
 impl Element for Notes {
@@ -35,11 +40,19 @@ impl Element for Notes {
         let noted = match input {
             ShardInput::Message { flow, bytes } => Noted::Datagram(flow.peer, bytes.to_vec()),
             ShardInput::Waited { waited, .. } => Noted::Waited(waited),
+            ShardInput::Answer { number, ref answer } => Noted::Answer(number, answer.clone()),
             // An element without sharing gets no other input.
             _ => Noted::Timer,
         };
         self.inputs.push((now, noted));
         self.shard.handle(now, input, out);
+        let events: Vec<_> = out.drain_events().collect();
+        for event in events {
+            if let ShardEvent::Ask(question) = event {
+                let (number, answer) = (question.number, Box::new(self.stores.answer(now, question.about)));
+                self.handle(now, ShardInput::Answer { number, answer }, out);
+            }
+        }
     }
 
     fn shard(&self) -> &Shard {
@@ -49,7 +62,7 @@ impl Element for Notes {
 
 impl Bed<Notes> {
     pub(super) fn noting(shard: Shard) -> Self {
-        Self::new(Notes { shard, inputs: Vec::new() })
+        Self::new(Notes { shard, inputs: Vec::new(), stores: Stores::default() })
     }
 
     /// INVITE, 180, 200 and ACK of a call. Returns its route.
@@ -72,7 +85,7 @@ impl Bed<Notes> {
         self.answer(node, 200)
     }
 
-    fn run_timers(&mut self) {
+    pub(super) fn run_timers(&mut self) {
         while let Some(due) = self.element.deadline().filter(|due| *due <= self.now) {
             self.out.clear();
             self.element.handle(due, ShardInput::Timer, &mut self.out);
@@ -85,22 +98,28 @@ impl Bed<Notes> {
     }
 
     /// Replays all recorded inputs, or the first `short`, to `shard`. Returns the number of datagrams.
-    pub(super) fn replay(&self, mut shard: Shard, short: usize, length: Length) -> Result<u64> {
+    pub(super) fn replay(self, mut shard: Shard, short: usize, length: Length) -> Result<u64> {
+        let Notes { shard: recorded, inputs, .. } = self.element;
         let (mut out, mut passed) = (Outbox::default(), 0);
-        let inputs = &self.element.inputs[..length.pick(short, self.element.inputs.len())];
-        for (now, noted) in inputs {
+        let most = length.pick(short, inputs.len());
+        for (now, noted) in inputs.into_iter().take(most) {
             out.clear();
+            let datagram;
             let input = match noted {
-                Noted::Datagram(from, bytes) => ShardInput::Message { flow: Flow::udp(0, *from), bytes },
+                Noted::Datagram(from, bytes) => {
+                    passed += 1;
+                    datagram = bytes;
+                    ShardInput::Message { flow: Flow::udp(0, from), bytes: &datagram }
+                }
                 Noted::Waited(waited) => {
-                    ShardInput::Waited { waited: *waited, queue: 0, class: MessageClass::NewInvite }
+                    ShardInput::Waited { waited, queue: 0, class: MessageClass::NewInvite }
                 }
                 Noted::Timer => ShardInput::Timer,
+                Noted::Answer(number, answer) => ShardInput::Answer { number, answer },
             };
-            passed += u64::from(matches!(noted, Noted::Datagram(..)));
-            shard.handle(*now, input, &mut out);
+            shard.handle(now, input, &mut out);
         }
-        let same = length == Length::Short || shard.ledger() == self.element.ledger();
+        let same = length == Length::Short || shard.ledger() == recorded.ledger();
         ensure!(same, "the replay did other work than the recording");
         Ok(passed)
     }
@@ -160,7 +179,7 @@ pub(super) fn refused(length: Length) -> Result<u64> {
 }
 
 /// Makes the ACK to a refusal.
-fn acknowledgement(call: u64, refusal: &[u8]) -> Result<Vec<u8>> {
+pub(super) fn acknowledgement(call: u64, refusal: &[u8]) -> Result<Vec<u8>> {
     let scanned = wire::scan(refusal).map_err(|discard| anyhow::anyhow!(discard.reason()))?;
     let tag = scanned.to_tag().context("a refusal has a To tag")?;
     let ack = String::from_utf8(request(call, "ACK", 1, None))?;

@@ -5,12 +5,16 @@
 
 mod agents;
 mod datagrams;
+mod modes;
 pub mod routes;
+mod stores;
 mod transactions;
 
 use crate::scenarios::topology_3;
 use anyhow::Result;
 use clap::ValueEnum;
+use modes::CallMode;
+use route::Forward;
 
 /// A hot path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -29,6 +33,19 @@ pub enum HotPath {
     Simulated,
     /// A call between a caller and an answerer.
     Called,
+    /// A call to a next hop, without transactions: the first of the [modes](crate::modes::MODES) of a proxy.
+    Stateless,
+    /// A call to a registered contact, without transactions.
+    Located,
+    /// A call to a registered contact, with transactions.
+    Transactions,
+    /// A call of an authenticated caller to a registered contact, with transactions.
+    Authenticated,
+    /// A call to a registered contact, with transactions and kept dialogs.
+    Dialogs,
+    /// A call of an authenticated caller to a registered contact, with transactions and kept dialogs.
+    #[value(name = "dialogs_authenticated")]
+    DialogsAuthenticated,
 }
 
 /// Amount of work.
@@ -57,7 +74,13 @@ impl HotPath {
             Self::Scan | Self::Balanced | Self::Proxied | Self::Simulated => "message",
             Self::Transaction => "transaction",
             Self::Refused => "refusal",
-            Self::Called => "call",
+            Self::Called
+            | Self::Stateless
+            | Self::Located
+            | Self::Transactions
+            | Self::Authenticated
+            | Self::Dialogs
+            | Self::DialogsAuthenticated => "call",
         }
     }
 
@@ -72,6 +95,12 @@ impl HotPath {
             // From 40 s on, transactions end as fast as they begin.
             Self::Simulated => Ok(sim::model::run(&topology_3(length.pick(40, 80), 20.0), 1).messages),
             Self::Called => agents::calls(length),
+            Self::Stateless => CallMode::Hop.run(length),
+            Self::Located => CallMode::located(Forward::Stateless).run(length),
+            Self::Transactions => CallMode::located(Forward::Transaction).run(length),
+            Self::Authenticated => CallMode::authenticated(Forward::Transaction).run(length),
+            Self::Dialogs => CallMode::located(Forward::Dialog).run(length),
+            Self::DialogsAuthenticated => CallMode::authenticated(Forward::Dialog).run(length),
         }
     }
 }
