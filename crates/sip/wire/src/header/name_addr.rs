@@ -61,7 +61,7 @@ pub(crate) fn from_or_to(cursor: &mut Cursor<'_>) -> Result<(Parsed, Option<Span
 
 /// Reads a From or To value to its end and returns its tag.
 pub(crate) fn tag(bytes: &[u8], value: Span) -> Result<Option<Span>, Malformed> {
-    if let Some(tag) = usual_tag(bytes, value) {
+    if let Ok(tag) = usual_tag(bytes, value) {
         return Ok(tag);
     }
     let mut cursor = Cursor::new(bytes, value);
@@ -69,23 +69,27 @@ pub(crate) fn tag(bytes: &[u8], value: Span) -> Result<Option<Span>, Malformed> 
     if cursor.is_at_end() { Ok(tag) } else { Err(Malformed) }
 }
 
-/// The same for `<URI>` and `<URI>;tag=value`, as most values are. `None` for any other value.
+/// The same for `<URI>` and `<URI>;tag=value`, as most values are. An error for any other value.
 #[inline]
-fn usual_tag(bytes: &[u8], value: Span) -> Option<Option<Span>> {
+fn usual_tag(bytes: &[u8], value: Span) -> Result<Option<Span>, Malformed> {
     let (start, end) = (value.start as usize, value.end as usize);
     if bytes.get(start) != Some(&b'<') {
-        return None;
+        return Err(Malformed);
     }
     let close = vector::find(bytes, start + 1, end, b'>');
     if close == start + 1 || close >= end {
-        return None;
+        return Err(Malformed);
     }
     if close + 1 == end {
-        return Some(None);
+        return Ok(None);
     }
     let is_tag = bytes[close..end].starts_with(b">;tag=");
     let tag = close + 6;
-    (is_tag && tag < end && vector::value_end(bytes, tag, end) == end).then(|| Some(Span::new(tag, end)))
+    if is_tag && tag < end && vector::value_end(bytes, tag, end) == end {
+        Ok(Some(Span::new(tag, end)))
+    } else {
+        Err(Malformed)
+    }
 }
 
 /// URI of the first value in `value`; the text after it is not checked.
