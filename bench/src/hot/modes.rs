@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Address of the server that registers as [`CALLED`].
-const SERVER: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 5080));
+const SERVER_ADDRESS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 5080));
 
 /// Mode of a proxy.
 #[derive(Clone, Copy)]
@@ -45,7 +45,7 @@ impl CallMode {
         Self::Contact { forward, is_authenticated: true }
     }
 
-    /// Creates the shard, with the settings that `crate::modes` configures.
+    /// Creates the shard, with settings like those of `crate::modes`, and the default timers.
     fn shard(self) -> Shard {
         let Self::Contact { forward, is_authenticated } = self else { return stateless() };
         let mut setup = setup(0);
@@ -119,8 +119,9 @@ impl CallMode {
 fn register(bed: &mut Bed<Notes>) -> Result<()> {
     let mut challenge = None;
     for number in 1..=2 {
-        let register = registration::request(number, ELEMENT, (SERVER, SERVER), challenge.as_deref());
-        bed.pass(SERVER, &register)?;
+        let register =
+            registration::request(number, ELEMENT, (SERVER_ADDRESS, SERVER_ADDRESS), challenge.as_deref());
+        bed.pass(SERVER_ADDRESS, &register)?;
         challenge = text::header(&bed.last, "WWW-Authenticate").map(<[u8]>::to_vec);
         if challenge.is_none() {
             break;

@@ -1,7 +1,7 @@
 //! `SipHash-1-3` (Aumasson and Bernstein 2012, with one round a word and three at the end), of 64 and 128 bits.
 //!
-//! Messages are hashed several times each, so this takes half of the instructions of the crate `siphasher`. The tests
-//! compare it with that crate.
+//! It takes half of the instructions of the crate `siphasher`, and a message is hashed several times. The tests compare
+//! it with that crate.
 
 use core::hash::Hasher;
 

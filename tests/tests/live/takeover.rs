@@ -42,6 +42,14 @@ fn balancer_restarts(name: &str, threads: [usize; 2]) {
     let calls = caller.end_clean();
     before.into_iter().for_each(Process::wait);
     balancer.wait_until_idle();
+    // The sockets stay those of their threads, so the kernel finds the threads of calls. Datagrams that came before
+    // the start of the last process may move.
+    let [received, moved] =
+        ["received", "handed_over"].map(|what| balancer.metric(&format!("sarabande_datagrams_{what}_total")));
+    assert!(
+        received > 0.0 && moved < 0.05 * received,
+        "{moved} of {received} datagrams moved between threads"
+    );
     finish_clean(servers, calls);
 }
 

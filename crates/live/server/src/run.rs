@@ -106,7 +106,7 @@ impl Server {
         let (asks_in, asks) = mpsc::unbounded_channel();
         let bound =
             opened.claim.take().map(|claim| claim.confirm(clock, asks_in.clone())).transpose()?.flatten();
-        // A predecessor that reads on keeps its own program.
+        // Not before the confirmation: until then the predecessor may go on reading, with its own program.
         shards::steer(&copies, control.setup().settings.tokens.call_hash(), count);
         let processes: Vec<_> = bound.iter().map(|(_, process)| Arc::clone(process)).collect();
         processes.iter().try_for_each(|process| takeover::claim::bring_back(process, handles.clone()))?;

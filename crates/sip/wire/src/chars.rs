@@ -122,6 +122,20 @@ mod tests {
         assert_eq!(number(b"-1", 9), None);
     }
 
+    /// Blocks are read in one go, and the result is the same.
+    #[test]
+    fn texts_of_any_length_are_read_like_their_bytes() {
+        for class in [USER, PARAM, URIC] {
+            for byte in (0..=u8::MAX).filter(|byte| *byte != b'%') {
+                for length in [15, 16, 33] {
+                    let mut text = vec![b'a'; length];
+                    text[length / 2] = byte;
+                    assert_eq!(all_or_escaped(&text, class), is(byte, class), "{byte:#x} of {length}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn escapes_need_two_hex_digits() {
         assert!(all_or_escaped(b"se%72", USER));

@@ -145,7 +145,7 @@ impl<'a> Onward<'a> {
         self.send_uncharged(site, message, out, ticket);
     }
 
-    /// Sends a request without counting the token in its branch, as the core of the proxy does for an ACK.
+    /// Sends a request without charging the ledger for a token, since the simulated proxy charges none for an ACK.
     pub(super) fn send_uncharged(
         &self,
         site: &mut Site,

@@ -139,7 +139,7 @@ impl Seen {
         self.others.is_empty() && self.contacts.is_empty() && self.refused.is_empty()
     }
 
-    /// Returns whether INVITEs were refused of late.
+    /// Returns whether any refused INVITE is remembered.
     pub(crate) fn has_refused(&self) -> bool {
         !self.refused.is_empty()
     }

@@ -169,8 +169,8 @@ impl Tokens {
         u64::from(unix.abs_diff(made)) <= self.lifetime.as_secs()
     }
 
-    /// Returns the tokens of `newer`, but with the call keys and To tags of `self`. So calls in the table are still found after a
-    /// reload has changed the secret.
+    /// Returns the tokens of `newer`, but with the call keys and To tags of `self`. So calls in the table are still found
+    /// after a reload has changed the secret.
     #[must_use]
     pub fn rekeyed(&self, newer: &Self) -> Self {
         let before = self.key(if self.same_key(newer) { self.before } else { KeyIndex::CURRENT });

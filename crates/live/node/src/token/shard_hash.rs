@@ -4,9 +4,9 @@ use super::keyed_hash;
 
 /// Hash of Call-IDs that classic BPF can compute, so that the kernel can pass a datagram to the thread of its call.
 ///
-/// The secret numbers hide from a sender which shard its calls belong to, but the hash is weaker than `SipHash`. A
-/// sender who learns the shards of many Call-IDs, by measuring delays, can compute Call-IDs that all belong to one
-/// shard. This gains little, since requests with one Call-ID belong to one shard under any hash. Tables use
+/// Unlike with `SipHash`, a sender can choose Call-IDs that all belong to one shard, for example with 64 equal first
+/// bytes. It can then fill the queue and the session table of this shard with its calls, while the other shards stay
+/// free. Limits for each source (`[access.rate]`) bound this as they bound other floods. Tables search by
 /// [`call_key`](super::CallHash::call_key).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ShardHash {
@@ -14,7 +14,7 @@ pub struct ShardHash {
     pub start: u32,
     /// Odd factor of each word.
     pub factor: u32,
-    /// Odd factor of the sum of all words.
+    /// Odd factor of the hash of all words.
     pub last_factor: u32,
 }
 
@@ -46,6 +46,15 @@ impl ShardHash {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Two processes of one takeover must agree on the owners of calls.
+    #[test]
+    fn the_hash_stays_the_same_unless_the_greeting_of_a_takeover_changes() {
+        let hash = ShardHash::new([1, 2]);
+        let shards =
+            [&b"1-4711@127.0.0.1"[..], b"a", &[b'x'; 100]].map(|call_id| hash.shard_of(call_id, 1 << 16));
+        assert_eq!(shards, [0, 0, 0], "change `GREETING` in `takeover/exchange.rs` with the hash");
+    }
 
     #[test]
     fn calls_spread_evenly_over_the_shards() {

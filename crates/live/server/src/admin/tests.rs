@@ -487,8 +487,9 @@ async fn the_kernel_passes_calls_to_their_threads() {
     }
     let metrics = site.ask("GET", "/metrics").await.body;
     let sum = |name: &str| -> f64 {
-        let samples = metrics.lines().filter(|line| line.starts_with(name));
-        samples.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
+        let samples: Vec<_> = metrics.lines().filter(|line| line.starts_with(name)).collect();
+        assert!(!samples.is_empty(), "{name} is reported");
+        samples.into_iter().map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
     };
     assert!(sum("sarabande_datagrams_received_total") >= 80.0);
     assert_eq!(sum("sarabande_datagrams_handed_over_total"), 0.0);

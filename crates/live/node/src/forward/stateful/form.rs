@@ -47,7 +47,7 @@ pub(crate) struct Editor<'a> {
     pub(crate) in_hand: Option<&'a Message<'a>>,
 }
 
-/// Work that has to be done after a message was edited.
+/// Results of editing a message beside the message: work that has to be done afterwards, and a buffer.
 pub(crate) struct Notes {
     /// Ingress flow of the current message.
     pub(crate) source: Flow,

@@ -61,7 +61,8 @@ impl Stateful {
         let Arrival { flow, message, call, .. } = *arrival;
         let DialogHop { held, proof, routing, refresh, .. } = passage;
         let hop = passage.to.hop;
-        if held.token.kept != Kept::Nothing {
+        let keeps = held.token.kept != Kept::Nothing;
+        if keeps {
             self.check_limit(step.site, message, true)?;
         }
         if !step.site.admission.overload.may_go(step.site.now, class_in_dialog(arrival.method), hop) {
@@ -69,7 +70,7 @@ impl Stateful {
         }
         let ticket = step.site.admission.admit_proven(&held);
         let (mut tracked, mut noted) = (None, None);
-        if held.token.kept == Kept::Nothing {
+        if !keeps {
             // No record keeps the sender's target until the response comes, so it is noted now.
             if let Some(sender) = refresh.sender {
                 step.site.targets.note(sender);
@@ -81,16 +82,16 @@ impl Stateful {
             noted = self.note_within(step, arrival, &passage);
         }
         // RFC 3261 §13.2.2.4: the ACK to a 2xx has no transaction, so no copy of it is kept.
-        if held.token.kept == Kept::Nothing || arrival.method == Method::Ack {
+        if !keeps || arrival.method == Method::Ack {
             let (target, by_initiator) = (refresh.receiver.unwrap_or_default(), refresh.by_initiator);
             let kind = BranchKind::Hop { target, by_initiator };
             let branch = ViaBranch::Stateless { kind, back: arrival.target };
             let onward = Onward::of(arrival, hop, RecordRoute::No);
             let onward = Onward { routing, branch, key: held.key, ..onward };
-            if held.token.kept == Kept::Nothing {
-                onward.send(step.site, message, step.out, &ticket);
-            } else {
+            if keeps {
                 onward.send_uncharged(step.site, message, step.out, &ticket);
+            } else {
+                onward.send(step.site, message, step.out, &ticket);
             }
             ticket.pass();
             return Ok(());
