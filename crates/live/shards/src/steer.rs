@@ -32,7 +32,7 @@ pub fn steer(sets: &[Vec<OwnedFd>], hash: CallHash, threads: usize) {
     let programs = REACHES.map(|reach| program(hash.shard_hash(), threads, reach));
     // A program is for all sockets of an address.
     for socket in sets.iter().take(1).flatten() {
-        let attach = |index: usize| sockets::steer(socket, &programs[index]);
+        let attach = |index: usize| sockets::attach_program(socket, &programs[index]);
         if let Err(error) = attach(0).or_else(|_| attach(1)) {
             tracing::info!(%error, "the kernel cannot choose threads by Call-ID: more datagrams move between threads");
         }

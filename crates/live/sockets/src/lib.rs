@@ -35,7 +35,7 @@ pub use packet::{Packet, PacketBatch, PacketSocket};
 pub use receive::ReceiveBatch;
 pub use send::{SendBatch, SendReport};
 pub use socket2::SockFilter;
-pub use udp::{UdpSocket, steer};
+pub use udp::{UdpSocket, attach_program};
 pub use wake::Waker;
 
 /// Datagrams per system call, in each direction.

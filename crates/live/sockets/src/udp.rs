@@ -16,7 +16,7 @@ use socket2::{Domain, Protocol, SockAddr, SockFilter, Socket, Type};
 /// - An IPv6 socket receives IPv6 only, so that no peer appears as an IPv4-mapped address.
 /// - ICMP errors are kept in its error queue, with the destination that they are about ([`super::read_errors`]).
 /// - With `reuse_port` several threads bind the same address; the kernel distributes datagrams by a hash of both
-///   addresses, or by a program ([`steer`]). ICMP errors are distributed by the hash, and may reach another thread than
+///   addresses, or by a program ([`attach_program`]). ICMP errors are distributed by the hash, and may reach another thread than
 ///   the sender.
 #[derive(Debug)]
 pub struct UdpSocket {
@@ -121,7 +121,7 @@ impl AsFd for UdpSocket {
 /// # Errors
 /// `OutOfMemory` if the kernel's translation is larger than `net.core.optmem_max`; `InvalidInput` if the program is
 /// invalid, or the socket was bound without `reuse_port`.
-pub fn steer(socket: impl AsFd, program: &[SockFilter]) -> io::Result<()> {
+pub fn attach_program(socket: impl AsFd, program: &[SockFilter]) -> io::Result<()> {
     let program = libc::sock_fprog {
         len: u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
         // `SockFilter` has the layout of `sock_filter`.

@@ -53,7 +53,11 @@ mod tests {
         let hash = ShardHash::new([1, 2]);
         let shards =
             [&b"1-4711@127.0.0.1"[..], b"a", &[b'x'; 100]].map(|call_id| hash.shard_of(call_id, 1 << 16));
-        assert_eq!(shards, [0, 0, 0], "change `GREETING` in `takeover/exchange.rs` with the hash");
+        assert_eq!(
+            shards,
+            [13_963, 29_406, 5_608],
+            "change `GREETING` in `takeover/exchange.rs` with the hash"
+        );
     }
 
     #[test]
