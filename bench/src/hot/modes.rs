@@ -1,4 +1,5 @@
 //! Whole calls through a shard of the proxy, in each of the [modes](crate::modes): INVITE, 180, 200, ACK, BYE and 200.
+//! With authentication, a challenged INVITE and its ACK come first.
 
 use super::Length;
 use super::datagrams::{BETWEEN, CALLS, Notes, WARM_UP, acknowledgement};
@@ -35,12 +36,12 @@ pub(super) enum CallMode {
 }
 
 impl CallMode {
-    /// Returns the mode with look-up that keeps this state.
+    /// Returns the mode with calls to a registered contact that keeps this state.
     pub(super) const fn located(forward: Forward) -> Self {
         Self::Contact { forward, is_authenticated: false }
     }
 
-    /// Returns the mode with look-up and authentication that keeps this state.
+    /// The same with authentication.
     pub(super) const fn authenticated(forward: Forward) -> Self {
         Self::Contact { forward, is_authenticated: true }
     }

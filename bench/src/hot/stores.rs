@@ -23,7 +23,7 @@ impl Default for Stores {
 }
 
 impl Stores {
-    /// Answers a question.
+    /// Answers a query of the shard.
     pub(super) fn answer(&mut self, now: Instant, about: StoreQuery) -> StoreAnswer {
         let date = UnixTime::from_secs(EPOCH_UNIX) + now.saturating_since(Instant::ZERO);
         match about {
@@ -36,7 +36,7 @@ impl Stores {
     }
 }
 
-/// Returns the hash of a user's password, as in a file of users.
+/// Returns H(A1) of a user (RFC 2617 §3.2.2.2).
 fn secret(user: BenchUser) -> Option<Secret> {
     SecretHash::from_hex(Algorithm::Md5, user.secret().as_bytes()).map(Secret::Ha1)
 }

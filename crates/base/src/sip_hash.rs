@@ -1,7 +1,7 @@
 //! `SipHash-1-3` (Aumasson and Bernstein 2012, with one round a word and three at the end), of 64 and 128 bits.
 //!
-//! It takes half of the instructions of the crate `siphasher`, and a message is hashed several times. The tests compare
-//! it with that crate.
+//! Each message is hashed several times, so the cost matters: this code takes half of the instructions of the crate
+//! `siphasher`. The tests compare it with that crate.
 
 use core::hash::Hasher;
 
@@ -15,7 +15,7 @@ pub struct SipHash {
     length: usize,
 }
 
-/// The same with 128 bits.
+/// A hasher with a result of 128 bits.
 #[derive(Clone, Debug)]
 pub struct SipHash128(SipHash);
 
@@ -33,7 +33,7 @@ fn round([v0, v1, v2, v3]: &mut [u64; 4]) {
     *v2 = v2.rotate_left(32);
 }
 
-/// Makes the upper-case letters of a word lower-case.
+/// Makes the ASCII letters of a word of eight bytes lower-case.
 #[inline]
 fn lower(word: u64) -> u64 {
     const EACH: u64 = u64::from_ne_bytes([1; 8]);

@@ -1,5 +1,5 @@
-//! A message of an established call allocates nothing, once the buffers have grown to their size. With transactions it
-//! allocates the copies that are kept for retransmission.
+//! Without a transaction, a message of an established call allocates nothing once the buffers have grown. With a
+//! transaction, it allocates only what is kept for retransmissions.
 //!
 //! The counting crate replaces the allocator of this whole test program, and counts for each thread.
 
@@ -26,26 +26,26 @@ struct Allowed {
     target: u64,
 }
 
-/// Without transactions, nothing of a message is kept.
+/// For messages without a transaction. Tables of fixed size do not allocate.
 const NOTHING: Allowed =
     Allowed { request: 0, trying: 0, tracked: 0, response: 0, ack: 0, end: 0, target: 0 };
 
 /// With transactions, messages are kept until they can no longer be retransmitted.
 const TRANSACTIONS: Allowed = Allowed {
-    // Its bytes, and the edits of the forwarded request: their places and their text.
+    // Three allocations: a copy of the request, the positions of the edits, and the text of the edits.
     request: 3,
     // The client may retransmit its request, and gets the last response again.
     trying: 1,
     response: 1,
-    // The ACK answers retransmissions of the failure: the forwarded INVITE in one piece, the ACK as it is written, and
-    // the ACK in its exact length.
+    // Three allocations: the forwarded INVITE as one buffer, the buffer in which the ACK is written, and the ACK in its
+    // exact length, which answers retransmissions of the failure.
     ack: 3,
-    // A node of the bounded tree with the new targets of callers and callees, which holds several of them.
+    // A node of the tree of new targets. A node holds several targets, so only some responses allocate.
     target: 1,
     ..NOTHING
 };
 
-/// With dialogs at counted hops, the state of the request until its response is kept as well.
+/// With dialogs, and next hops whose calls are counted, the state of a request is kept until its response as well.
 const DIALOGS: Allowed = Allowed {
     // The balancer's record of the request.
     request: TRANSACTIONS.request + 1,

@@ -11,14 +11,15 @@ use std::os::fd::OwnedFd;
 
 /// The header field with the line break before it. All spellings are at most as long as the first one.
 const SPELLINGS: [&[u8]; 2] = [b"\r\nCall-ID: ", b"\r\ni: "];
-/// Offsets in the datagram at which the search for each spelling ends. The kernel takes 4,096 instructions, and their
-/// translation has at most `net.core.optmem_max` bytes: the first search fits into 128 KiB, the second one into 20 KiB, the
-/// limit of older kernels.
+/// Offsets in the datagram at which the search for each spelling ends; 0: the spelling is not searched. Each row is a
+/// program. The kernel accepts at most 4,096 instructions, and translated code of at most `net.core.optmem_max` bytes.
+/// The first program fits into 128 KiB, the second one into 20 KiB, the default of older kernels.
 const REACHES: [[u32; 2]; 2] = [[1400, 400], [640, 0]];
-/// Offset at which the search begins. The first line is longer.
+/// Offset at which the search begins. A compact Call-ID directly after a shorter first line, such as `SIP/2.0 200 OK`,
+/// is not found.
 const START: u32 = 16;
-/// Distance of checks that the datagram is long enough. A load beyond its end ends the program with socket 0, which
-/// happens only to a datagram that is cut off within its Call-ID.
+/// Distance of checks that the datagram is long enough. A load beyond its end ends the program with socket 0. This
+/// affects only datagrams that end within a Call-ID, or within a text that resembles one.
 const CHECKED: u32 = 32;
 /// Result without a Call-ID: the number of no socket.
 const NO_SOCKET: u32 = u32::MAX;
@@ -72,7 +73,7 @@ mod code {
 mod cell {
     pub(super) const HASH: u32 = 0;
     pub(super) const WORD: u32 = 1;
-    /// Place of the header field, as if it had the first spelling.
+    /// Offset of the value, less the length of the first spelling.
     pub(super) const PLACE: u32 = 2;
 }
 
@@ -123,8 +124,9 @@ impl Program {
         }
     }
 
-    /// Searches a spelling. One of its n words stands at one of n successive offsets, so every n-th offset is read.
-    /// Returns the jumps that are taken with a word in A and its offset in X.
+    /// Searches a spelling. It contains n overlapping words of four bytes, at n successive offsets, so one of every n
+    /// successive offsets of the datagram meets one of them. Returns the jumps that are taken with a word in A and its
+    /// offset in X.
     fn search(&mut self, spelling: &[u8], reach: u32) -> Vec<usize> {
         let (mut found, mut too_short, mut checked) = (Vec::new(), Vec::new(), START);
         let stride = words(spelling).len();
@@ -146,8 +148,7 @@ impl Program {
         found
     }
 
-    /// Computes the place of the header field after the jumps of [`Self::search`]. Returns the jumps that are taken
-    /// with it in X.
+    /// Computes [`cell::PLACE`] after the jumps of [`Self::search`]. Returns the jumps that are taken with it in X.
     fn locate(&mut self, spelling: &[u8], found: &[usize]) -> Vec<usize> {
         self.land(found);
         let shorter = SPELLINGS[0].len() - spelling.len();

@@ -1,4 +1,4 @@
-//! Partial reading of a datagram, used to decide in which order messages are handled.
+//! Reads a few fields of a message without a scan: to order messages, and to match a response or an ACK.
 
 use crate::header::cseq::CSeq;
 use crate::header::name::Name;
@@ -76,7 +76,7 @@ impl<'a> Peek<'a> {
     }
 }
 
-/// Fields of an ACK by which the sender of a response recognises it, read without a scan.
+/// Fields of an ACK that identify the response which it acknowledges, read without a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Acknowledgement<'a> {
     /// Tag of the To.

@@ -1,4 +1,5 @@
-//! Searches that read sixteen bytes at a time. A call of `memchr` costs more than most lines and values are long.
+//! Searches that read sixteen bytes at a time. Most lines and values are so short that the call of `memchr` would cost
+//! more than the search.
 
 use crate::chars::{self, VALUE};
 use wide::u8x16;
@@ -43,7 +44,7 @@ pub(crate) fn value_end(bytes: &[u8], from: usize, end: usize) -> usize {
     search(bytes, from, end, among, |byte| !chars::is(byte, VALUE))
 }
 
-/// Number of bytes, in whole blocks from the start, that are letters, digits or one of `-.:;=`.
+/// Length of the longest prefix of whole blocks in which all bytes are letters, digits or one of `-.:;=`.
 #[inline]
 pub(crate) fn plain_run(bytes: &[u8]) -> usize {
     let (blocks, _) = bytes.as_chunks::<16>();
@@ -62,8 +63,9 @@ fn all(byte: u8) -> u8x16 {
     u8x16::splat(byte)
 }
 
-/// Searches the bytes from `from` to `end` by `among`, or fewer than sixteen `bytes` by `is`. May read beyond `end`, but
-/// no further than a block: a value of a few bytes in a long message costs one step.
+/// Position of the first match from `from` to `end`; `end` if there is none. `among` tests sixteen bytes at once, and
+/// `is` tests single bytes if `bytes` has fewer than sixteen. A block may reach beyond `end`, but matches there do not
+/// count.
 #[inline]
 fn search(
     bytes: &[u8],

@@ -6,7 +6,7 @@ use super::keyed_hash;
 ///
 /// Unlike with `SipHash`, a sender can choose Call-IDs that all belong to one shard, for example with 64 equal first
 /// bytes. It can then fill the queue and the session table of this shard with its calls, while the other shards stay
-/// free. Limits for each source (`[access.rate]`) bound this as they bound other floods. Tables search by
+/// free. `[access.rate]` limits such a flood like any other. Tables do not use this hash, but
 /// [`call_key`](super::CallHash::call_key).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ShardHash {
@@ -37,7 +37,8 @@ impl ShardHash {
             let word = word.iter().fold(0, |word, byte| word << 8 | u32::from(*byte));
             (hash ^ word).wrapping_mul(self.factor)
         });
-        // A product's low bits depend on few bits, so they are mixed with the high ones, and the result is high bits.
+        // The low bits of a product depend only on the low bits of its factors. So the high bits are mixed in, and the
+        // result is taken from the high half.
         let hash = (hash ^ hash >> 16).wrapping_mul(self.last_factor);
         (hash >> 16) as usize % shards
     }

@@ -22,7 +22,7 @@ pub(crate) enum Name {
     Other,
 }
 
-/// Long names and their fields.
+/// Long names and their fields. `Content-Type` is here only because it is common.
 const NAMES: [(&str, Name); 14] = [
     ("Via", Name::Via),
     ("From", Name::From),
@@ -99,8 +99,8 @@ impl Name {
     }
 }
 
-/// Field and length of the name at the start of a line, if the name has its most common spelling and the colon directly
-/// follows. One comparison of sixteen bytes decides. Other spellings are read more slowly, with the same result.
+/// Field and length of a name that is spelled as in [`NAMES`], with the colon directly after it. `None` for all other
+/// names and spellings, which [`Name::of`] reads, and if fewer than sixteen bytes are left.
 #[inline]
 pub(crate) fn spelled_as_usual(line: &[u8]) -> Option<(Name, usize)> {
     let text = line.first_chunk::<16>()?;

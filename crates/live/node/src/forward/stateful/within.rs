@@ -70,16 +70,14 @@ impl Stateful {
         }
         let ticket = step.site.admission.admit_proven(&held);
         let (mut tracked, mut noted) = (None, None);
-        if !keeps {
-            // No record keeps the sender's target until the response comes, so it is noted now.
-            if let Some(sender) = refresh.sender {
-                step.site.targets.note(sender);
-            }
-        } else {
+        if keeps {
             if let Some(dialogs) = self.dialogs.as_mut().filter(|_| held.token.kept == Kept::Dialog) {
                 tracked = dialogs.within(step.site, message, flow.peer, &held, proof)?;
             }
             noted = self.note_within(step, arrival, &passage);
+        } else if let Some(sender) = refresh.sender {
+            // No record keeps the sender's target until the response comes, so it is noted now.
+            step.site.targets.note(sender);
         }
         // RFC 3261 §13.2.2.4: the ACK to a 2xx has no transaction, so no copy of it is kept.
         if !keeps || arrival.method == Method::Ack {
