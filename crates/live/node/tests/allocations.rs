@@ -161,7 +161,8 @@ impl Scale {
         self.exchange(caller, callee, &call.by_caller("INVITE", 3), &[100, 180, 200]);
         self.exchange(caller, callee, &call.by_caller("ACK", 3), &[]);
         self.exchange(callee, caller, &call.by_callee("INVITE", 3), &[100, 488]);
-        let ack = call.by_callee("ACK", 3);
+        // With the branch of its INVITE (§17.1.1.3).
+        let ack = Req { method: "ACK".into(), ..call.by_callee("INVITE", 3) };
         if self.has_transactions() {
             // A transaction absorbs the ACK to a failure.
             let allowed = self.allowed.by_request("ACK");
