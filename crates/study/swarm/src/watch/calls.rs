@@ -11,7 +11,7 @@ use node::ProxyReport;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Message;
 
-/// Time after which an unanswered BYE is given up: 64*T1 (RFC 3261 §17.1.2.2).
+/// Time after which an unanswered BYE is given up (RFC 3261 §17.1.2.2), and an ended call is forgotten: 64*T1.
 const UNANSWERED: Duration = Duration::from_secs(32);
 
 /// A dialog whose 2xx was passed back.
@@ -37,8 +37,8 @@ pub(super) struct Calls {
     silence: Duration,
     /// Dialogs answered in this life of the process, without a final record.
     open: BTreeMap<DialogName, Dialog>,
-    /// Dialogs with a final record of this process.
-    ended: BTreeSet<DialogName>,
+    /// Dialogs with a final record of this process, and when it was written.
+    ended: BTreeMap<DialogName, Instant>,
     /// Dialogs from earlier processes.
     before: BTreeMap<DialogName, Dialog>,
     /// Calls whose INVITE passed an earlier process. Some may have been answered while no process ran.
@@ -62,7 +62,7 @@ impl Calls {
         Self {
             silence,
             open: BTreeMap::new(),
-            ended: BTreeSet::new(),
+            ended: BTreeMap::new(),
             before: BTreeMap::new(),
             invited_before: BTreeSet::new(),
             invited: BTreeSet::new(),
@@ -75,7 +75,7 @@ impl Calls {
     /// The process restarted. The new one knows of dialogs only what their tokens say.
     pub(super) fn restarted(&mut self) {
         let forgotten = core::mem::take(&mut self.open).into_iter();
-        let ended = core::mem::take(&mut self.ended).into_iter();
+        let ended = core::mem::take(&mut self.ended).into_keys();
         self.before.extend(forgotten.map(|(name, dialog)| (name, Dialog::new(dialog.heard))));
         // A BYE is repeated if its response was lost.
         self.before.extend(ended.map(|name| (name, Dialog::new(Instant::ZERO))));
@@ -100,7 +100,7 @@ impl Calls {
         let call = call_of(response);
         let has_dialog = |callee: &Vec<u8>| {
             let name = (call.clone(), callee.clone());
-            self.ended.contains(&name) || self.open.contains_key(&name)
+            self.ended.contains_key(&name) || self.open.contains_key(&name)
         };
         let callee = response.to_tag().unwrap_or_default().to_vec();
         if has_dialog(&callee) {
@@ -146,7 +146,7 @@ impl Calls {
     fn of(&self, message: &Message<'_>) -> Option<(DialogName, DialogSide)> {
         let mut both = dialogs_of(message).into_iter().zip([DialogSide::Caller, DialogSide::Callee]);
         both.find(|(name, _)| {
-            self.open.contains_key(name) || self.ended.contains(name) || self.before.contains_key(name)
+            self.open.contains_key(name) || self.ended.contains_key(name) || self.before.contains_key(name)
         })
     }
 
@@ -165,7 +165,7 @@ impl Calls {
 
     /// Returns true if a callee has answered this call, even if it has ended.
     fn lives(&self, call: &CallName) -> bool {
-        self.ended.iter().chain(self.open.keys()).any(|(other, _)| other == call)
+        self.ended.keys().chain(self.open.keys()).any(|(other, _)| other == call)
     }
 
     fn dialog(&mut self, name: &DialogName) -> Option<&mut Dialog> {
@@ -202,7 +202,7 @@ impl Calls {
         // A dialog that this process has seen from the start is never restored from its token.
         let is_told = self.open.contains_key(&name) || !self.invited.contains(&name.0);
         if !matches!(status, 401 | 407) {
-            let is_ended = self.ended.contains(&name);
+            let is_ended = self.ended.contains_key(&name);
             let has_record =
                 is_ended || self.dialog(&name).is_some_and(|dialog| dialog.recorded_end.is_some());
             ProcessRule::RecordMissing
@@ -233,7 +233,11 @@ impl Calls {
     }
 
     fn ends(&mut self, now: Instant, name: DialogName, record: &CallRecord) {
-        ProcessRule::RecordTwice.holds(!self.ended.contains(&name), format_args!("{}", describe(&name)));
+        if let Some(ended) = self.ended.get(&name) {
+            // A BYE that comes later finds the call again by its token.
+            let is_forgotten = record.is_found_again() && now >= *ended + UNANSWERED;
+            return ProcessRule::RecordTwice.holds(is_forgotten, format_args!("{}", describe(&name)));
+        }
         let dialogs = if record.is_found_again() { &mut self.before } else { &mut self.open };
         let Some(dialog) = dialogs.get_mut(&name) else {
             ProcessRule::RecordWrong.is_broken(format_args!("{} is not a known dialog", describe(&name)))
@@ -271,7 +275,7 @@ impl Calls {
         *recorded_end = (cause != Some(Cause::Reopened)).then_some(record.ended);
         if record.is_final {
             dialogs.remove(&name);
-            self.ended.insert(name);
+            self.ended.insert(name, now);
         }
     }
 
