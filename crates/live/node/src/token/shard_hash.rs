@@ -1,13 +1,14 @@
 //! Hash that assigns each call to a shard.
 
-use super::keyed_hash;
+use base::SipHash;
+use core::hash::Hasher;
 
 /// Hash of Call-IDs that classic BPF can compute, so that the kernel can pass a datagram to the thread of its call.
 ///
 /// Unlike with `SipHash`, a sender can choose Call-IDs that all belong to one shard, for example with 64 equal first
 /// bytes. It can then fill the queue and the session table of this shard with its calls, while the other shards stay
 /// free. `[access.rate]` limits such a flood like any other. Tables do not use this hash, but
-/// [`call_key`](super::CallHash::call_key).
+/// `CallHash::call_key`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ShardHash {
     /// Hash of no bytes.
@@ -22,10 +23,13 @@ impl ShardHash {
     /// Number of bytes of a Call-ID that are hashed. Call-IDs that differ only after them belong to one shard.
     pub const BYTES: usize = 64;
 
-    /// Derives the numbers from the secret of a [`CallHash`](super::CallHash).
+    /// Derives the numbers from the secret of a `CallHash`.
     pub(super) fn new(secret: [u64; 2]) -> Self {
-        let [start, factors] =
-            [&b"shard start"[..], b"shard factors"].map(|label| keyed_hash(secret, &[label]));
+        let [start, factors] = [&b"shard start"[..], b"shard factors"].map(|label| {
+            let mut hasher = SipHash::new(secret);
+            hasher.write(label);
+            hasher.finish()
+        });
         // An even factor would lose bits of each word.
         Self { start: start as u32, factor: factors as u32 | 1, last_factor: (factors >> 32) as u32 | 1 }
     }
@@ -69,7 +73,11 @@ mod tests {
             |n| format!("{}@a.example", n * 16),
             |n| format!("load-generator-number-{n:09}@192.0.2.1"),
             |n| format!("{n:08x}-7dec-11d0-a765-00a0c91e6bf6"),
-            |n| format!("{:016x}", keyed_hash([3, 4], &[&n.to_be_bytes()])),
+            |n| {
+                let mut hasher = SipHash::new([3, 4]);
+                hasher.write_u64(n);
+                format!("{:016x}", hasher.finish())
+            },
         ];
         for (form, shards) in forms.iter().flat_map(|form| [2, 3, 4, 8, 16].map(|shards| (form, shards))) {
             let hash = ShardHash::new([1, shards as u64]);
