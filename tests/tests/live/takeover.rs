@@ -43,7 +43,7 @@ fn balancer_restarts(name: &str, threads: [usize; 2]) {
     before.into_iter().for_each(Process::wait);
     balancer.wait_until_idle();
     // The sockets are still in the order of the threads, so the kernel finds the threads of new calls.
-    let moved = || balancer.metric("sarabande_datagrams_handed_over_total");
+    let moved = || balancer.metric("sarabande_datagrams_handed_over_total") as u64;
     let (moved_before, load) = (moved(), CallLoad { calls: 100, rate: 50, hold_ms: 0 });
     let more = SippCaller::plain(&field, (field.sip(2), balancer.address()), load).finish_clean().successful;
     balancer.wait_until_idle();
