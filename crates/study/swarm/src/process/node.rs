@@ -420,11 +420,18 @@ impl Process {
     }
 
     /// Returns true if a node may get a new call. Paused nodes may, since they get calls if all are paused. A silent
-    /// node may if no node is alive, for a trial call, or after another member has shown that the pool is back.
+    /// node may if no member of a pool of it is alive, for a trial call, or after another member has shown that the pool
+    /// is back.
     pub(crate) fn may_take_calls(&self, slot: Slot) -> bool {
         let nodes = self.control.nodes();
         let (node, serves) = (&nodes[slot.index()], |node: &Node| node.member && !node.draining);
-        let none_lives = || !nodes.iter().any(|node| serves(node) && node.is_up());
+        let pools = &self.control.setup().pools;
+        let none_lives = || {
+            let mut of_it = pools.iter().filter(|pool| pool.nodes.has(slot));
+            of_it.any(|pool| {
+                !(0..).zip(nodes).any(|(at, node)| pool.nodes.has(Slot(at)) && serves(node) && node.is_up())
+            })
+        };
         serves(node)
             && match node.health {
                 Health::Up => true,
