@@ -14,10 +14,10 @@
 //!   (section 7 of the paper names it).
 //!
 //! ```
-//! use plan::{Node, Routing, Topology, solve};
+//! use plan::{PlanNode, Routing, Topology, solve};
 //!
 //! // The paper's section 2.3.1: two servers in series, 4700 calls/s with state, 5700 without.
-//! let nodes = ["S1", "S2"].map(|name| Node::new(name, 5700.0, 4700.0)).to_vec();
+//! let nodes = ["S1", "S2"].map(|name| PlanNode::new(name, 5700.0, 4700.0)).to_vec();
 //! let topology = Topology::of_paths(nodes, &[(vec![0, 1], 1.0)], Routing::Fixed).unwrap();
 //! let plan = solve(&topology).unwrap();
 //! assert!((plan.load - 5151.92).abs() < 0.01);
