@@ -354,8 +354,9 @@ table! {
         /// it stop and return all at the same time, which is worse than none.
         retry_after: Option<Setting<Time<SECOND, HOUR>>> => "none",
         /// Overload feedback to neighbours that support it (RFC 7339, RFC 7415; docs/overload-neighbours.md). `"rate"`:
-        /// the requests a second to send. `"loss"`: the share of requests to drop. With both this process also obeys
-        /// the feedback of neighbours. Set it if the SIP servers in front support RFC 7339.
+        /// the requests a second to send, or for neighbours that support only this, the share of requests to drop.
+        /// `"loss"`: the share for all. With both this process also obeys the feedback of neighbours. Set it if the SIP
+        /// servers in front support RFC 7339 and cannot limit this process as a member of a pool.
         feedback: Setting<Choice<FeedbackName>> = FeedbackName::None,
         /// Networks of SIP servers, in front of or behind this one, for `feedback`, and whose Resource-Priority is
         /// accepted (RFC 4412), as that of members always is. Set it if such servers are no members.

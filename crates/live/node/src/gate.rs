@@ -101,7 +101,7 @@ fn ask_overload(
         return Ok(());
     }
     let class = class_of(arrival.method, request.has_priority);
-    step.site.admission.overload.admit(now, flow, arrival.message, class, origin).map_err(|refusal| {
+    step.site.admission.overload.admit(now, class, origin).map_err(|refusal| {
         // Counts requests whose state can be shared out: a REGISTER is served here, and OPTIONS are accepted by every
         // proxy.
         let counts = refusal.is_by_law && !matches!(arrival.method, Method::Register | Method::Options);

@@ -4,8 +4,7 @@
 use crate::common::*;
 use node::{NeighbourReport, OverloadControl, ShardIdentity};
 use overload::hop::{ClientLimit, ReceiverLaw};
-use overload::local::occupancy::OccupancySettings;
-use overload::{FeedbackLaw, OverloadSettings, Scope};
+use overload::{FeedbackLaw, LocalLaw, MessageClass, OverloadSettings, Scope};
 use route::Network;
 use wire::{OverloadAlgorithm, OverloadFeedback, OverloadParams};
 
@@ -24,7 +23,8 @@ fn bed(service: Service, law: ReceiverLaw, hops: &[&str]) -> ProxyBed {
     bed.set(|setup| {
         let before = OverloadControl::default().laws;
         let feedback = FeedbackLaw::Hop(law);
-        let laws = OverloadSettings { feedback, scope: Scope::AllRequests, ..before };
+        let local = LocalLaw::None;
+        let laws = OverloadSettings { local, feedback, scope: Scope::AllRequests, ..before };
         setup.settings.overload = OverloadControl { laws, neighbours: networks.into() };
     });
     bed
@@ -61,8 +61,12 @@ fn send_feedback(bed: &mut ProxyBed, at_hop: &Sent, feedback: &str) {
     bed.receive(0, at_hop.to, &response_with_feedback(at_hop, 200, feedback));
 }
 
-/// 100 ms of full load, with a request of the neighbour.
+/// 100 ms of full load, with a request of the neighbour, in which every request waits.
 fn busy_period(bed: &mut ProxyBed, number: u64, params: &str) {
+    for _ in 0..8 {
+        let waited = Duration::from_millis(60);
+        bed.input(ShardInput::Waited { waited, queue: 1, class: MessageClass::NewInvite });
+    }
     bed.receive(0, upstream(), &invite(&format!("busy{number}"), upstream(), params).bytes());
     bed.wait(Duration::from_millis(100));
     bed.input(ShardInput::Busy(Duration::from_millis(100 * (number + 1))));
@@ -132,7 +136,7 @@ fn every_response_to_a_neighbour_carries_feedback() {
 fn feedback_goes_only_to_neighbours_that_offer() {
     for service in SERVICES {
         let mut bed = bed(service, ReceiverLaw::Rate, &HOPS[..1]);
-        for (from, offer) in [(client(), OFFER), (upstream(), ""), (upstream(), ";oc;oc-algo=\"loss\"")] {
+        for (from, offer) in [(client(), OFFER), (upstream(), "")] {
             let request = invite(&format!("{from}{}", offer.len()), from, offer);
             let sent = bed.receive(0, from, &request.bytes());
             let at_hop =
@@ -147,6 +151,17 @@ fn feedback_goes_only_to_neighbours_that_offer() {
             }
         }
     }
+}
+
+#[test]
+fn a_neighbour_that_supports_only_fractions_gets_one() {
+    let mut bed = bed(STATELESS, ReceiverLaw::Rate, &HOPS[..1]);
+    let offer = ";oc;oc-algo=\"loss\"";
+    let sent = bed.receive(0, upstream(), &invite("call", upstream(), offer).bytes());
+    let at_hop = sent.iter().find(|sent| sent.to == addr(HOPS[0])).expect("the request is forwarded").clone();
+    let back = respond(&mut bed, &at_hop, 200);
+    let feedback = params(&back[0]).feedback().expect("the response carries feedback");
+    assert_eq!((feedback.algorithm, feedback.value), (OverloadAlgorithm::Loss, 0));
 }
 
 #[test]
@@ -302,7 +317,7 @@ fn a_callee_cannot_forge_the_feedback_of_a_neighbour() {
 
 #[test]
 fn a_neighbour_that_ignores_the_offer_is_reported_once() {
-    let mut bed = bed(STATELESS, ReceiverLaw::Loss(OccupancySettings::default()), &HOPS[..1]);
+    let mut bed = bed(STATELESS, ReceiverLaw::RateAsLoss, &HOPS[..1]);
     for at in 0..250 {
         let at_hop = bed.invite(&Req::new("INVITE", &format!("x{at}"), client()));
         respond(&mut bed, &at_hop, 200);

@@ -37,6 +37,8 @@ pub struct ShardCounts {
     pub neighbours: Vec<NeighbourReport>,
     /// Messages that wait for the thread.
     pub unread: usize,
+    /// Share of new requests that the kernel passes to the thread. It drops the rest before the thread reads them.
+    pub read_share: f64,
     /// Requests of a successor that wait for their answers on connections of this process.
     pub relayed: usize,
     /// Whether a dialog or binding depends on a connection of this process after a takeover.
@@ -136,6 +138,8 @@ impl<'a> AllShards<'a> {
             law: one.law.or(other.law),
             open: one.open + other.open,
             refusal: one.refusal.filter(|_| other.refusal.is_some()),
+            limited_for: one.limited_for.max(other.limited_for),
+            pace: one.pace.zip(other.pace).map(|(one, other)| one + other).or(one.pace).or(other.pace),
             limit: one.limit.zip(other.limit).map(|(one, other)| one + other).or(one.limit).or(other.limit),
         })
     }
@@ -192,6 +196,11 @@ impl<'a> AllShards<'a> {
     /// Returns the messages that wait for a thread.
     pub fn unread(self) -> usize {
         self.0.iter().map(|counts| counts.unread).sum()
+    }
+
+    /// Returns the share of new requests that the kernel passes; the lowest of all threads.
+    pub fn read_share(self) -> f64 {
+        self.0.iter().map(|counts| counts.read_share).fold(1.0, f64::min)
     }
 
     /// Returns the state of the registrar; `None` without one.

@@ -13,6 +13,7 @@
 
 mod alarm;
 mod board;
+mod bpf;
 mod clock;
 mod command;
 mod counts;
@@ -23,6 +24,7 @@ mod other_process;
 pub mod proc;
 mod records;
 mod signals;
+mod socket_filter;
 pub mod state;
 mod steer;
 mod stores;

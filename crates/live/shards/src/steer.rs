@@ -1,10 +1,12 @@
 //! Program by which the kernel passes each datagram to the thread of its call (`SO_ATTACH_REUSEPORT_CBPF` in
 //! socket(7)).
 //!
-//! The program is classic BPF (`linux/filter.h`): it needs no privilege and has no loops. It looks for the Call-ID in
-//! two spellings and computes its [`ShardHash`]. If it does not find the Call-ID, the kernel chooses a thread by the
-//! addresses. A datagram may reach a wrong thread for any reason, and is then handed over.
+//! The program looks for the Call-ID in two spellings and computes its [`ShardHash`]. If it does not find the Call-ID, the
+//! kernel chooses a thread by the addresses. A datagram may reach a wrong thread for any reason, and is then handed over.
+//! Only datagrams that end within a Call-ID, or within a text that resembles one, get socket 0, as a load beyond the end
+//! returns 0.
 
+use super::bpf::{Program, code, words};
 use node::{CallHash, ShardHash};
 use sockets::SockFilter;
 use std::os::fd::OwnedFd;
@@ -18,9 +20,6 @@ const REACHES: [[u32; 2]; 2] = [[1400, 400], [640, 0]];
 /// Offset at which the search begins. A compact Call-ID directly after a shorter first line, such as `SIP/2.0 200 OK`,
 /// is not found.
 const START: u32 = 16;
-/// Distance of checks that the datagram is long enough. A load beyond its end ends the program with socket 0. This
-/// affects only datagrams that end within a Call-ID, or within a text that resembles one.
-const CHECKED: u32 = 32;
 /// Result without a Call-ID: the number of no socket.
 const NO_SOCKET: u32 = u32::MAX;
 
@@ -40,35 +39,6 @@ pub fn steer(sets: &[Vec<OwnedFd>], hash: CallHash, threads: usize) {
     }
 }
 
-/// Codes of instructions, such as `BPF_LD | BPF_W | BPF_ABS`.
-mod code {
-    pub(super) const LOAD: u16 = 0x20;
-    /// At an offset relative to X.
-    pub(super) const LOAD_AT_X: u16 = 0x40;
-    pub(super) const LOAD_NUMBER: u16 = 0x00;
-    pub(super) const LOAD_LENGTH: u16 = 0x80;
-    pub(super) const LOAD_CELL: u16 = 0x60;
-    pub(super) const STORE: u16 = 0x02;
-    pub(super) const LOAD_X_NUMBER: u16 = 0x01;
-    pub(super) const LOAD_X_CELL: u16 = 0x61;
-    pub(super) const STORE_X: u16 = 0x03;
-    pub(super) const A_TO_X: u16 = 0x07;
-    pub(super) const X_TO_A: u16 = 0x87;
-    pub(super) const SUBTRACT: u16 = 0x14;
-    pub(super) const MULTIPLY: u16 = 0x24;
-    pub(super) const AND: u16 = 0x54;
-    pub(super) const SHIFT_RIGHT: u16 = 0x74;
-    pub(super) const MODULO: u16 = 0x94;
-    pub(super) const XOR: u16 = 0xa4;
-    pub(super) const XOR_X: u16 = 0xac;
-    pub(super) const JUMP: u16 = 0x05;
-    pub(super) const JUMP_EQUAL: u16 = 0x15;
-    pub(super) const JUMP_AT_LEAST: u16 = 0x35;
-    pub(super) const JUMP_SET: u16 = 0x45;
-    pub(super) const RETURN: u16 = 0x06;
-    pub(super) const RETURN_A: u16 = 0x16;
-}
-
 /// Cells of the program's memory.
 mod cell {
     pub(super) const HASH: u32 = 0;
@@ -77,153 +47,86 @@ mod cell {
     pub(super) const PLACE: u32 = 2;
 }
 
-/// An instruction: code, number of instructions to skip if true and if false, operand.
-type Step = (u16, u8, u8, u32);
-
 fn program(hash: ShardHash, threads: usize, reaches: [u32; 2]) -> Vec<SockFilter> {
     let mut program = Program::default();
-    let found = [0, 1].map(|index| program.search(SPELLINGS[index], reaches[index]));
+    let found = [0, 1].map(|index| {
+        let words: Vec<_> = words(SPELLINGS[index]).collect();
+        program.search(code::LOAD, &words, words.len(), START..reaches[index])
+    });
     program.step(code::RETURN, NO_SOCKET);
-    let [long, short] = [0, 1].map(|index| program.locate(SPELLINGS[index], &found[index]));
+    let [long, short] = [0, 1].map(|index| {
+        // After this, X is [`cell::PLACE`].
+        let shorter = SPELLINGS[0].len() - SPELLINGS[index].len();
+        program.locate(words(SPELLINGS[index]).zip(shorter as u32..), &found[index])
+    });
     program.land(&long);
-    program.verify();
+    verify(&mut program);
     program.land(&short);
-    program.hash(hash, threads as u32);
-    program.0.into_iter().map(|(code, jt, jf, k)| SockFilter::new(code, jt, jf, k)).collect()
+    compute(&mut program, hash, threads as u32);
+    program.finish()
 }
 
-/// Returns all words of four bytes within a text, by offset.
-fn words(text: &[u8]) -> impl ExactSizeIterator<Item = u32> {
-    text.windows(4).map(|word| word.iter().fold(0, |word, byte| word << 8 | u32::from(*byte)))
+/// Compares the first and the last word of the first spelling, as texts such as "Call Center" contain a word of it.
+fn verify(program: &mut Program) {
+    for (offset, word) in words(SPELLINGS[0]).enumerate().step_by(words(SPELLINGS[0]).len() - 1) {
+        program.step(code::LOAD_AT_X, offset as u32);
+        program.0.push((code::JUMP_EQUAL, 1, 0, word));
+        program.step(code::RETURN, NO_SOCKET);
+    }
 }
 
-/// A program under construction.
-#[derive(Default)]
-struct Program(Vec<Step>);
-
-impl Program {
-    fn step(&mut self, code: u16, k: u32) {
-        self.0.push((code, 0, 0, k));
+/// Computes [`ShardHash::shard_of`] for the value up to the end of its line.
+fn compute(program: &mut Program, hash: ShardHash, threads: u32) {
+    program.step(code::STORE_X, cell::PLACE);
+    program.step(code::LOAD_NUMBER, hash.start);
+    program.step(code::STORE, cell::HASH);
+    let (mut ends, mut done) = (Vec::new(), Vec::new());
+    for offset in (0..ShardHash::BYTES).step_by(4) {
+        program.step(code::LOAD_AT_X, (SPELLINGS[0].len() + offset) as u32);
+        program.step(code::STORE, cell::WORD);
+        // Sets the high bit of a byte that was CR, and of others only if the text is not ASCII.
+        program.step(code::XOR, 0x0d0d_0d0d);
+        program.step(code::SUBTRACT, 0x0101_0101);
+        program.unless(code::JUMP_SET, 0x8080_8080, 1);
+        ends.push(program.jump());
+        mix(program, hash, 0);
     }
-
-    /// Skips `skipped` instructions if the condition does not hold.
-    fn unless(&mut self, code: u16, k: u32, skipped: usize) {
-        self.0.push((code, 0, skipped as u8, k));
-    }
-
-    /// Adds a jump, whose target [`Self::land`] sets.
-    fn jump(&mut self) -> usize {
-        self.step(code::JUMP, 0);
-        self.0.len() - 1
-    }
-
-    /// Makes these jumps go to the next instruction.
-    fn land(&mut self, jumps: &[usize]) {
-        for &from in jumps {
-            self.0[from].3 = (self.0.len() - from - 1) as u32;
+    done.push(program.jump());
+    program.land(&ends);
+    for bytes in 0..4 {
+        let shift = 24 - 8 * bytes;
+        program.step(code::LOAD_CELL, cell::WORD);
+        program.step(code::SHIFT_RIGHT, shift);
+        program.step(code::AND, 0xff);
+        let end = program.0.len();
+        program.unless(code::JUMP_EQUAL, u32::from(b'\r'), 0);
+        if bytes > 0 {
+            mix(program, hash, shift + 8);
         }
+        done.push(program.jump());
+        program.0[end].2 = (program.0.len() - end - 1) as u8;
     }
+    program.step(code::RETURN, NO_SOCKET);
+    program.land(&done);
+    program.step(code::LOAD_CELL, cell::HASH);
+    program.step(code::SHIFT_RIGHT, 16);
+    program.step(code::LOAD_X_CELL, cell::HASH);
+    program.step(code::XOR_X, 0);
+    program.step(code::MULTIPLY, hash.last_factor);
+    program.step(code::SHIFT_RIGHT, 16);
+    program.step(code::MODULO, threads);
+    program.step(code::RETURN_A, 0);
+}
 
-    /// Searches a spelling. It contains n overlapping words of four bytes, at n successive offsets, so one of every n
-    /// successive offsets of the datagram meets one of them. Returns the jumps that are taken with a word in A and its
-    /// offset in X.
-    fn search(&mut self, spelling: &[u8], reach: u32) -> Vec<usize> {
-        let (mut found, mut too_short, mut checked) = (Vec::new(), Vec::new(), START);
-        let stride = words(spelling).len();
-        for at in (START..reach).step_by(stride) {
-            if at + 4 > checked {
-                checked = at + CHECKED;
-                self.step(code::LOAD_LENGTH, 0);
-                self.0.push((code::JUMP_AT_LEAST, 1, 0, checked));
-                too_short.push(self.jump());
-            }
-            self.step(code::LOAD, at);
-            for (word, left) in words(spelling).zip((0..stride).rev()) {
-                self.0.push((code::JUMP_EQUAL, left as u8, if left == 0 { 2 } else { 0 }, word));
-            }
-            self.step(code::LOAD_X_NUMBER, at);
-            found.push(self.jump());
-        }
-        self.land(&too_short);
-        found
-    }
-
-    /// Computes [`cell::PLACE`] after the jumps of [`Self::search`]. Returns the jumps that are taken with it in X.
-    fn locate(&mut self, spelling: &[u8], found: &[usize]) -> Vec<usize> {
-        self.land(found);
-        let shorter = SPELLINGS[0].len() - spelling.len();
-        let places = words(spelling).enumerate().map(|(offset, word)| {
-            self.unless(code::JUMP_EQUAL, word, 4);
-            self.step(code::X_TO_A, 0);
-            self.step(code::SUBTRACT, (offset + shorter) as u32);
-            self.step(code::A_TO_X, 0);
-            self.jump()
-        });
-        places.collect()
-    }
-
-    /// Compares the first and the last word of the first spelling, as texts such as "Call Center" contain a word of it.
-    fn verify(&mut self) {
-        for (offset, word) in words(SPELLINGS[0]).enumerate().step_by(words(SPELLINGS[0]).len() - 1) {
-            self.step(code::LOAD_AT_X, offset as u32);
-            self.0.push((code::JUMP_EQUAL, 1, 0, word));
-            self.step(code::RETURN, NO_SOCKET);
-        }
-    }
-
-    /// Computes [`ShardHash::shard_of`] for the value up to the end of its line.
-    fn hash(&mut self, hash: ShardHash, threads: u32) {
-        self.step(code::STORE_X, cell::PLACE);
-        self.step(code::LOAD_NUMBER, hash.start);
-        self.step(code::STORE, cell::HASH);
-        let (mut ends, mut done) = (Vec::new(), Vec::new());
-        for offset in (0..ShardHash::BYTES).step_by(4) {
-            self.step(code::LOAD_AT_X, (SPELLINGS[0].len() + offset) as u32);
-            self.step(code::STORE, cell::WORD);
-            // Sets the high bit of a byte that was CR, and of others only if the text is not ASCII.
-            self.step(code::XOR, 0x0d0d_0d0d);
-            self.step(code::SUBTRACT, 0x0101_0101);
-            self.unless(code::JUMP_SET, 0x8080_8080, 1);
-            ends.push(self.jump());
-            self.mix(hash, 0);
-        }
-        done.push(self.jump());
-        self.land(&ends);
-        for bytes in 0..4 {
-            let shift = 24 - 8 * bytes;
-            self.step(code::LOAD_CELL, cell::WORD);
-            self.step(code::SHIFT_RIGHT, shift);
-            self.step(code::AND, 0xff);
-            let end = self.0.len();
-            self.unless(code::JUMP_EQUAL, u32::from(b'\r'), 0);
-            if bytes > 0 {
-                self.mix(hash, shift + 8);
-            }
-            done.push(self.jump());
-            self.0[end].2 = (self.0.len() - end - 1) as u8;
-        }
-        self.step(code::RETURN, NO_SOCKET);
-        self.land(&done);
-        self.step(code::LOAD_CELL, cell::HASH);
-        self.step(code::SHIFT_RIGHT, 16);
-        self.step(code::LOAD_X_CELL, cell::HASH);
-        self.step(code::XOR_X, 0);
-        self.step(code::MULTIPLY, hash.last_factor);
-        self.step(code::SHIFT_RIGHT, 16);
-        self.step(code::MODULO, threads);
-        self.step(code::RETURN_A, 0);
-    }
-
-    /// Adds the word, without its last `shift` bits, to the hash.
-    fn mix(&mut self, hash: ShardHash, shift: u32) {
-        self.step(code::LOAD_CELL, cell::WORD);
-        self.step(code::SHIFT_RIGHT, shift);
-        self.step(code::LOAD_X_CELL, cell::HASH);
-        self.step(code::XOR_X, 0);
-        self.step(code::MULTIPLY, hash.factor);
-        self.step(code::STORE, cell::HASH);
-        self.step(code::LOAD_X_CELL, cell::PLACE);
-    }
+/// Adds the word, without its last `shift` bits, to the hash.
+fn mix(program: &mut Program, hash: ShardHash, shift: u32) {
+    program.step(code::LOAD_CELL, cell::WORD);
+    program.step(code::SHIFT_RIGHT, shift);
+    program.step(code::LOAD_X_CELL, cell::HASH);
+    program.step(code::XOR_X, 0);
+    program.step(code::MULTIPLY, hash.factor);
+    program.step(code::STORE, cell::HASH);
+    program.step(code::LOAD_X_CELL, cell::PLACE);
 }
 
 #[cfg(test)]

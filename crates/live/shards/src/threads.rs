@@ -10,6 +10,7 @@ use super::late::LateHandovers;
 use super::other_process::OtherProcess;
 use super::records::Records;
 use super::signals::Signals;
+use super::socket_filter::ReadShare;
 use super::stores::Stores;
 use super::triage::TriageQueue;
 use super::utilisation::ModelProcessor;
@@ -80,6 +81,7 @@ impl Threads {
                 signals: Signals::default(),
                 dry,
                 queue: TriageQueue::new(),
+                read_share: ReadShare::default(),
                 streams: None,
                 stream_batch: StreamBatch::default(),
                 late: LateHandovers::default(),

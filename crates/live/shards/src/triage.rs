@@ -146,6 +146,7 @@ impl TriageQueue {
         let hash = self.hasher.hash_one((flow.peer, bytes));
         if !self.hashes.insert(hash) {
             self.counts.copies += 1;
+            self.refusing.on_dropped();
             return;
         }
         let message = Waiting { flow, class, arrived, hash, start: 0, length: bytes.len() };
@@ -159,6 +160,7 @@ impl TriageQueue {
     }
 
     fn note_dropped(&mut self, message: &Waiting) {
+        self.refusing.on_dropped();
         if message.class.is_new() {
             self.dropped.insert(message.hash, ());
         }
@@ -209,8 +211,26 @@ impl TriageQueue {
             || (is_late && !self.refusing.may_refuse(now, message.class.tier()))
     }
 
+    /// Adds the time of deciding about refused requests and of writing the responses. Reading the requests and their
+    /// ACKs takes about as long again.
     pub(crate) fn on_refused(&mut self, now: Instant, spent: Duration) {
-        self.refusing.on_refused(now, spent);
+        self.refusing.on_refused(now, spent * 2);
+    }
+
+    /// Counts messages that the thread has read.
+    pub(crate) fn on_read(&mut self, count: usize) {
+        self.refusing.on_read(count);
+    }
+
+    /// Share of new requests that the thread should read, 0 to 1.
+    pub(crate) fn pass(&mut self, now: Instant) -> f64 {
+        self.refusing.roll(now);
+        self.refusing.pass()
+    }
+
+    /// Time at which to ask for [`pass`](Self::pass) again; `None` while all requests are read.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.refusing.deadline()
     }
 }
 
@@ -382,9 +402,9 @@ mod tests {
         push(&mut queue, "SIP/2.0 200 OK");
         assert_eq!(starts(&mut queue, 32_000), ["SIP/2.0"]);
         assert_eq!(queue.counts.dropped, 1);
-        // Six tenths of the time.
+        // Four tenths of the time.
         (30_000..32_100)
-            .for_each(|at| queue.on_refused(Instant::from_millis(at), Duration::from_micros(600)));
+            .for_each(|at| queue.on_refused(Instant::from_millis(at), Duration::from_micros(200)));
         for start in ["INVITE sip:a SIP/2.0", "INVITE urn:service:sos SIP/2.0"] {
             queue.push(Instant::from_millis(32_000), Duration::ZERO, flow(), &message(start, "", 1), false);
         }

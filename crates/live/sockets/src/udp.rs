@@ -61,8 +61,8 @@ impl UdpSocket {
         self.socket.recv_buffer_size().map(|octets| octets / 2)
     }
 
-    /// Number of datagrams that the kernel has dropped since the bind, because the receive buffer was full or their
-    /// checksum was wrong. Wraps at 2^32.
+    /// Number of datagrams that the kernel has dropped since the bind, because the receive buffer was full, their
+    /// checksum was wrong, or a filter dropped them ([`Self::set_filter`]). Wraps at 2^32.
     pub fn lost_datagrams(&self) -> io::Result<u32> {
         // linux/sock_diag.h: nine counters of the socket's memory, SK_MEMINFO_DROPS is the last.
         const DROPS: usize = 8;
@@ -75,6 +75,23 @@ impl UdpSocket {
             libc::getsockopt(self.raw(), libc::SOL_SOCKET, libc::SO_MEMINFO, into, &raw mut length)
         };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(counters[DROPS]) }
+    }
+
+    /// Makes the kernel drop each datagram for which this program in classic BPF returns 0. The program sees the UDP
+    /// header and the payload. It replaces an earlier one at once; `None` removes it.
+    ///
+    /// # Errors
+    /// `OutOfMemory` if the kernel's translations of the old and the new program are together larger than
+    /// `net.core.optmem_max`: then the old one stays. `InvalidInput` if the program is invalid.
+    pub fn set_filter(&self, program: Option<&[SockFilter]>) -> io::Result<()> {
+        let Some(program) = program else {
+            let is_absent = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+            return self
+                .socket
+                .detach_filter()
+                .or_else(|error| if is_absent(&error) { Ok(()) } else { Err(error) });
+        };
+        self.socket.attach_filter(program)
     }
 
     /// Enables time stamps of arrival for datagrams ([`super::ReceiveBatch::waited`]).

@@ -140,6 +140,12 @@ impl Balancer {
         self.store.guards.set_epoch(epoch);
     }
 
+    /// Sets how long the next messages have waited for this process since they arrived. The response times of members
+    /// do not include it.
+    pub fn on_waited(&mut self, waited: Duration) {
+        self.store.guards.set_waited(waited);
+    }
+
     /// Sets the shared counters of new calls by node.
     pub fn set_sent_calls(&mut self, sent_calls: Arc<SentCalls>) {
         self.sent_calls = Some(sent_calls);

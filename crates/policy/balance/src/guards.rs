@@ -8,7 +8,7 @@ use std::sync::Arc;
 use wire::Method;
 
 /// State of a member's limits in one shard: the measured limit, and `max_rate`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MemberRoom {
     /// Law of the measured limit; `None` if there is no such limit.
     pub law: Option<MemberLaw>,
@@ -16,6 +16,10 @@ pub struct MemberRoom {
     pub open: u32,
     /// Most unanswered new requests; `None` while nothing shows that the member is overloaded.
     pub limit: Option<u32>,
+    /// Time since this limit is in force.
+    pub limited_for: Option<Duration>,
+    /// Most responses a second that the member has sent lately, which is its capacity if it was overloaded.
+    pub pace: Option<f64>,
     /// Limit that refuses a new call without priority now; `None` if there is room.
     pub refusal: Option<NodeRefusal>,
 }
@@ -37,6 +41,8 @@ pub(crate) struct Guards {
     epoch: Duration,
     /// Whether any member has a limit.
     is_any: bool,
+    /// Time since the present message arrived at this process.
+    waited: Duration,
 }
 
 fn work(method: Method) -> RequestKind {
@@ -52,6 +58,15 @@ impl Guards {
     /// Sets the epoch. Call it before the first node.
     pub(crate) fn set_epoch(&mut self, epoch: Duration) {
         self.epoch = epoch;
+    }
+
+    pub(crate) fn set_waited(&mut self, waited: Duration) {
+        self.waited = waited;
+    }
+
+    /// Time at which the present message arrived. Otherwise members would seem slow when this process is.
+    fn arrival(&self, now: Instant) -> Instant {
+        Instant::from_nanos(now.as_nanos().saturating_sub(self.waited.as_nanos() as u64))
     }
 
     pub(crate) fn grow(&mut self, count: usize) {
@@ -127,6 +142,7 @@ impl Guards {
         status: u16,
         is_first: bool,
     ) {
+        let now = self.arrival(now);
         let Some(limit) = self.slots[slot.index()].limit.as_mut().filter(|_| is_first) else { return };
         if status == 503 {
             limit.lost(now, sent);
@@ -140,6 +156,7 @@ impl Guards {
     /// itself, or the other side answers at once. The responses to other requests may come from the other side, through
     /// the member.
     pub(crate) fn noted(&mut self, now: Instant, slot: Slot, (method, sent): (Method, Instant)) {
+        let now = self.arrival(now);
         if let Some(limit) = self.slots[slot.index()].limit.as_mut().filter(|_| method == Method::Bye) {
             limit.noted(now, RequestKind::Bye, sent);
         }
@@ -170,6 +187,8 @@ impl Guards {
             law: limit.map(|limit| limit.law()),
             open: limit.map_or(0, |limit| limit.open(now)),
             limit: limit.and_then(|limit| limit.limit(now)),
+            limited_for: limit.and_then(|limit| limit.limited_for(now)),
+            pace: limit.and_then(|limit| limit.pace(now)),
             refusal: self.refusal(now, slot, Method::Invite, (true, false)),
         })
     }

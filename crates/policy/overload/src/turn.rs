@@ -54,6 +54,7 @@ impl TurnControl {
     ) {
         let counts = match class {
             MessageClass::NewInvite | MessageClass::NewOther => {
+                guard.note_wait(waited);
                 self.standing.counts(now, waited, guard.settings().late())
             }
             _ => self.standing.is_on,
@@ -111,15 +112,17 @@ struct StandingWait {
     noted: Instant,
     /// Start of a time in which messages were late and the wait did not fall, with the wait of its first message.
     late_since: Option<(Instant, Duration)>,
-    calm_since: Option<Instant>,
+    /// Start of a time in which some message was not late in each `LATE_FOR`, and the last such message.
+    calm: Option<(Instant, Instant)>,
     is_on: bool,
 }
 
 /// Time for which messages must be late before waits count. It is much longer than the recovery from a pause, and short
 /// compared with T1.
 const LATE_FOR: Duration = Duration::from_millis(100);
-/// Time without late messages after which waits stop counting.
-const CALM_FOR: Duration = Duration::from_secs(1);
+/// Time after which waits stop counting, if no queue stands: again and again some message is not late. Late messages
+/// alone do not prolong it, since they may come from a quota of processor time.
+const CALM_FOR: Duration = Duration::from_millis(500);
 
 impl StandingWait {
     /// Whether this wait counts. A wait above `late` is late.
@@ -129,7 +132,7 @@ impl StandingWait {
             self.late_since = None;
         }
         if waited > late {
-            self.calm_since = None;
+            self.calm.take_if(|(_, last)| now.saturating_since(*last) >= LATE_FOR);
             let (since, first) = *self.late_since.get_or_insert((now, waited));
             if now.saturating_since(since) >= LATE_FOR {
                 // Requests that waited for T1 are retransmitted, so the backlog may not fall.
@@ -138,7 +141,9 @@ impl StandingWait {
             }
         } else {
             self.late_since = None;
-            let since = *self.calm_since.get_or_insert(now);
+            let (since, last) = self.calm.get_or_insert((now, now));
+            *last = now;
+            let since = *since;
             self.is_on &= now.saturating_since(since) < CALM_FOR;
         }
         self.is_on
@@ -248,7 +253,10 @@ mod tests {
         assert!(!counts(&mut standing, (0..10).map(|at| (4_000 + at * 10, 50))));
         assert!(counts(&mut standing, [(4_100, 50)]));
         // The wait falls as some requests are refused.
-        assert!(counts(&mut standing, (0..99).map(|at| (4_110 + at * 10, 20))));
-        assert!(!counts(&mut standing, (0..10).map(|at| (5_100 + at * 10, 20))));
+        assert!(counts(&mut standing, (0..49).map(|at| (4_110 + at * 10, 20))));
+        assert!(!counts(&mut standing, (0..10).map(|at| (4_600 + at * 10, 20))));
+        // Overload, and then a processor that stops for 80 of every 100 ms.
+        assert!(counts(&mut standing, (0..20).map(|at| (6_000 + at * 10, 80))));
+        assert!(!counts(&mut standing, (0..60).map(|at| (6_200 + at * 10, 90 - at % 10 * 10))));
     }
 }

@@ -157,7 +157,12 @@ fn the_numbers_of_a_receiver_grow_and_its_control_ends_with_validity_zero() {
 #[test]
 fn a_neighbour_that_goes_leaves_its_share_to_the_others() {
     let mut receiver = HopReceiver::new(ReceiverLaw::Rate, Scope::NewRequests);
-    let busy = HostLoad { utilisation: 1.0, queue: 20, wait: Duration::from_millis(20) };
+    let busy = HostLoad {
+        utilisation: 1.0,
+        queue: 20,
+        wait: Duration::from_millis(20),
+        standing: Duration::from_millis(41),
+    };
     let mut shares = Vec::new();
     for period in 1..=300_u64 {
         for _ in 0..8 {
@@ -248,7 +253,15 @@ fn storm(receiver: &mut HopReceiver<u8>, senders: &mut [HopSender; 4], rng: &mut
         }
         if now.as_nanos().is_multiple_of(receiver.period().as_nanos() as u64) {
             let (utilisation, wait) = (rng.random_range(0.5..1.0), rng.random_range(0..1_000));
-            receiver.on_period(now, &HostLoad { utilisation, queue: 0, wait: Duration::from_millis(wait) });
+            receiver.on_period(
+                now,
+                &HostLoad {
+                    utilisation,
+                    queue: 0,
+                    wait: Duration::from_millis(wait),
+                    standing: Duration::from_millis(wait),
+                },
+            );
         }
     }
 }

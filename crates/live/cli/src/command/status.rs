@@ -156,8 +156,10 @@ fn admission(overload: &OverloadView) -> String {
         ),
     };
     let neighbours: String = overload.neighbours.iter().map(neighbour).collect();
+    let unread = (overload.read_share < 1.0).then_some(100.0 * (1.0 - overload.read_share));
+    let unread = unread.map(|share| format!("; {share:.0} % more are dropped unread")).unwrap_or_default();
     format!(
-        "\noverload control: {law}, {refused} of {} refused{now}{neighbours}",
+        "\noverload control: {law}, {refused} of {} refused{now}{unread}{neighbours}",
         plural(offered, "new request")
     )
 }
@@ -200,18 +202,22 @@ fn neighbour(view: &NeighbourView) -> String {
 /// Text about the limits of a member; `None` if it has none.
 fn limits(member: &MemberView) -> Option<String> {
     let MemberView { address, limit_law, limit, unanswered, max_rate, offered_total, held_back, .. } = member;
-    let found = limit_law.as_ref().map(|law| match (limit, unanswered) {
+    let sum: u64 = held_back.values().sum();
+    let found = limit_law.as_ref().and_then(|law| match (limit, unanswered) {
         (Some(limit), open) => {
-            format!("at most {} unanswered ({law}), now {}", limit, open.unwrap_or_default())
+            let time = member.limited_seconds.map(|time| format!(" for {time:.0} s")).unwrap_or_default();
+            let pace = member.answers_per_second;
+            let pace = pace.map(|pace| format!(", answers {pace:.0} requests a second")).unwrap_or_default();
+            Some(format!("at most {limit} unanswered ({law}){time}, now {}{pace}", open.unwrap_or_default()))
         }
-        (None, _) => format!("none now ({law})"),
+        (None, _) if sum == 0 && *max_rate == 0 => None,
+        (None, _) => Some(format!("none now ({law})")),
     });
     let set = (*max_rate > 0).then(|| format!("{max_rate} calls a second"));
     let limits: Vec<_> = found.into_iter().chain(set).collect();
     if limits.is_empty() {
         return None;
     }
-    let sum: u64 = held_back.values().sum();
     let why = held_back.iter().filter(|(_, count)| **count > 0 && **count < sum);
     let why: Vec<_> = why.map(|(by, count)| format!("{count} {by}")).collect();
     let why = if why.is_empty() { String::new() } else { format!(" ({})", why.join(", ")) };
@@ -672,11 +678,13 @@ pub(crate) mod tests {
     fn limits_of_members_are_shown_with_requests_held_back() {
         let shown = |more| limits(&member("10.0.0.1:5060", "up", &more));
         assert_eq!(shown(json!({})), None, "it has none");
+        assert_eq!(shown(json!({ "limit_law": "gradient" })), None, "none is in force, or was");
         let found = json!({
-            "limit_law": "gradient", "limit": 8, "unanswered": 9, "offered_total": 50, "held_back": { "limit": 20, "max_rate": 0 }
+            "limit_law": "gradient", "limit": 8, "unanswered": 9, "limited_seconds": 12.3, "answers_per_second": 190.2,
+            "offered_total": 50, "held_back": { "limit": 20, "max_rate": 0 }
         });
-        let line = "\nlimits of 10.0.0.1:5060: at most 8 unanswered (gradient), now 9; 20 of 50 new requests held \
-                   back";
+        let line = "\nlimits of 10.0.0.1:5060: at most 8 unanswered (gradient) for 12 s, now 9, answers 190 requests a \
+                   second; 20 of 50 new requests held back";
         assert_eq!(shown(found).as_deref(), Some(line));
         let both = json!({
             "limit_law": "aimd", "unanswered": 3, "max_rate": 40, "offered_total": 50, "held_back": { "limit": 2, "max_rate": 3 }

@@ -42,9 +42,7 @@ pub(super) fn check(raw: &RawOverload, report: &mut Report<'_>) -> Option<Overlo
     // A limit on the wire counts all requests (RFC 7339 §5.3, RFC 7415 §3.4).
     let (feedback, scope) = match feedback {
         FeedbackName::None => (FeedbackLaw::None, Scope::NewRequests),
-        FeedbackName::Loss => {
-            (FeedbackLaw::Hop(ReceiverLaw::Loss(occupancy::OccupancySettings::default())), Scope::AllRequests)
-        }
+        FeedbackName::Loss => (FeedbackLaw::Hop(ReceiverLaw::RateAsLoss), Scope::AllRequests),
         FeedbackName::Rate => (FeedbackLaw::Hop(ReceiverLaw::Rate), Scope::AllRequests),
     };
     let laws = OverloadSettings { local, triage, feedback, scope, ..OverloadSettings::default() };

@@ -392,17 +392,21 @@ fn member_law(
     finds_again: bool,
     report: &mut Report<'_>,
 ) -> Option<Option<MemberLaw>> {
-    let law = raw.overload.law.value();
+    let is_uncounted =
+        (dialogs == Some(Dialogs::Route) && finds_again) || fork.is_some_and(|fork| fork != Fork::None);
+    let Some(setting) = &raw.overload.law else {
+        let is_free = raw.queue.is_none() && !is_uncounted;
+        return Some(is_free.then(MemberLaw::default));
+    };
+    let law = setting.value();
     if let Some(Some(_)) = law {
-        let setting = &raw.overload.law;
         if raw.queue.is_some() {
             report.conflict(
                 setting,
                 "the queue already limits the unanswered requests of each member; remove this key, or `queue`",
             );
         }
-        let is_uncounted = dialogs == Some(Dialogs::Route) && finds_again;
-        if is_uncounted || fork.is_some_and(|fork| fork != Fork::None) {
+        if is_uncounted {
             let remedy = "the requests of this pool are not counted, so the unanswered requests of a member are not \
                           known; choose another `policy`, no `fork`, or remove this key";
             report.conflict(setting, remedy);

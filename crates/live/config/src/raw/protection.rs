@@ -11,7 +11,8 @@ table! {
     /// may exceed the limit up to twice.
     struct RawProtection {
         /// Law of the limit: `"gradient"`, which does best in the simulator, `"vegas"` or `"aimd"`; or `"none"`, no
-        /// limit. Set it if members answer late under load and their capacity is not known. Not with a `queue`.
-        law: Setting<Choice<LimitLaw>> = None,
+        /// limit. There is no limit while a member answers in time. The default is `"none"` in a pool with a `queue`,
+        /// and in a pool whose requests are not counted (`fork`, or a `policy` that finds the member of a dialog again).
+        law: Option<Setting<Choice<LimitLaw>>> => "`\"gradient\"`",
     }
 }

@@ -177,7 +177,8 @@ table! {
         triage: Setting<Flag> = triage,
     }
 
-    /// Pauses of the whole host, such as garbage collection.
+    /// Pauses of the whole host, such as garbage collection. Between them it runs at its full `capacity`, which is not
+    /// the mean over the pauses. For a limit of processor time, which stops a host regularly, see `quota`.
     struct RawStalls {
         /// Mean time from the end of a pause to the next one, exponentially distributed.
         every: Option<Setting<Time<1, DAY>>> => REQUIRED,

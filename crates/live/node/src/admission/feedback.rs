@@ -8,7 +8,7 @@ use super::overload::Overload;
 use base::{Flow, Instant, Peer};
 use overload::hop::Feedback;
 use overload::{MessageClass, UpstreamFeedback};
-use wire::{Message, Method, OVERLOAD_OFFER, OverloadEdit, OverloadParams, edit_overload};
+use wire::{Message, Method, OVERLOAD_OFFER, OverloadAlgorithm, OverloadEdit, OverloadParams, edit_overload};
 
 /// Maximum bytes that feedback adds to a response: with the algorithm `loss` and the longest number.
 const FEEDBACK_BYTES_MAX: usize = 80;
@@ -89,8 +89,12 @@ impl Overload {
         let Some(feedback) = &self.feedback else { return };
         let neighbours = self.with(to);
         edit_overload(out, start, |offered| {
-            let algorithm = neighbours.and_then(|neighbours| offered.common(&[neighbours.algorithm]));
-            let feedback = algorithm.zip(self.guard.feedback()).and_then(|(algorithm, asked)| {
+            let algorithm = neighbours.and_then(|neighbours| offered.common(neighbours.algorithms));
+            let feedback = algorithm.and_then(|algorithm| {
+                let asked = match algorithm {
+                    OverloadAlgorithm::Rate => self.guard.feedback(),
+                    OverloadAlgorithm::Loss => self.guard.loss_feedback(to.remote()),
+                }?;
                 // The law limits this shard's part of the neighbour's traffic. All parts are equal.
                 let limit = asked.limit.map(|limit| scaled(limit, f64::from(feedback.shards)));
                 let sequence = feedback.epoch + asked.sequence;

@@ -4,7 +4,7 @@ use crate::outcome::rejection::{Refused, refused};
 use base::{Instant, Peer};
 use core::time::Duration;
 use overload::hop::{ClientLimit, ReceiverLaw};
-use overload::{FeedbackLaw, LocalLaw, MessageClass, NEIGHBOURS_MAX, RequestInfo};
+use overload::{FeedbackLaw, MessageClass, NEIGHBOURS_MAX, RequestInfo};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use wire::{Method, OverloadAlgorithm};
@@ -90,11 +90,8 @@ impl Known {
 /// Feedback of a shard with its neighbours.
 #[derive(Debug)]
 pub(super) struct Neighbours {
-    /// The feedback algorithm, used with the neighbours that offer it.
-    pub(super) algorithm: OverloadAlgorithm,
-    /// Whether the local law exempts senders that follow feedback. The feedback is the acceptance probability of this
-    /// law, so their requests would otherwise be refused twice (Overload paper, VII-A).
-    pub(super) spares: bool,
+    /// Algorithms of the feedback, in order of preference. The first one that a neighbour offers is used with it.
+    pub(super) algorithms: &'static [OverloadAlgorithm],
     /// Number of shards that share the traffic of a neighbour.
     pub(super) shards: u32,
     /// Sequence number at [`Instant::ZERO`]: the Unix time in units of `oc-seq`.
@@ -109,15 +106,14 @@ impl Neighbours {
     /// Creates the state for a shard with these laws. `None` if the laws have no feedback, or only a kind without a
     /// name in RFC 7339 and RFC 7415.
     pub(super) fn of(laws: &overload::OverloadSettings, shards: usize, epoch_unix: u64) -> Option<Self> {
-        let algorithm = match laws.feedback {
-            FeedbackLaw::Hop(ReceiverLaw::Loss(_)) => OverloadAlgorithm::Loss,
-            FeedbackLaw::Hop(ReceiverLaw::Rate) => OverloadAlgorithm::Rate,
-            FeedbackLaw::Hop(ReceiverLaw::Window) | FeedbackLaw::EndToEnd | FeedbackLaw::None => return None,
+        let algorithms: &[_] = match laws.feedback {
+            FeedbackLaw::Hop(ReceiverLaw::Rate) => &[OverloadAlgorithm::Rate, OverloadAlgorithm::Loss],
+            FeedbackLaw::Hop(ReceiverLaw::RateAsLoss) => &[OverloadAlgorithm::Loss],
+            // The other laws are for simulated hosts.
+            FeedbackLaw::Hop(_) | FeedbackLaw::EndToEnd | FeedbackLaw::None => return None,
         };
-        let is_loss = algorithm == OverloadAlgorithm::Loss;
         Some(Self {
-            algorithm,
-            spares: is_loss && matches!(laws.local, LocalLaw::Occupancy(_)),
+            algorithms,
             shards: shards.max(1) as u32,
             epoch: epoch_unix * 100_000,
             known: BTreeMap::new(),

@@ -198,20 +198,17 @@ impl Overload {
             || (self.guard.acceptance(now) >= 1.0 && !self.control.laws.triage.is_some_and(is_late))
     }
 
-    /// Decides whether a new request of this class from this flow is accepted.
+    /// Decides whether a new request of this class is accepted.
     pub(crate) fn admit(
         &mut self,
         now: Instant,
-        flow: Flow,
-        message: &Message<'_>,
         class: MessageClass,
         origin: NewRequestSender,
     ) -> Result<(), OverloadRefusal> {
         if self.guard.is_off() {
             return Ok(());
         }
-        let takes_feedback = self.is_spared(flow, message);
-        let path = RequestPath { from: None, takes_feedback, to: None, path: None, is_onward: false };
+        let path = RequestPath { from: None, takes_feedback: false, to: None, path: None, is_onward: false };
         let taken = self.turn.admit(&mut self.guard, now, class, &path, origin);
         let judged = OverloadCounts { offered: 1, refused: u64::from(taken.is_err()) };
         *(if class.tier() == Tier::Later { &mut self.priority } else { &mut self.usual }) += judged;
@@ -248,14 +245,8 @@ impl Overload {
     pub(super) fn keeps_to_feedback(&self, flow: Flow, message: &Message<'_>) -> bool {
         self.with(flow).is_some_and(|neighbours| {
             let offered = OverloadParams::of(message.top_via(), message.bytes());
-            offered.common(&[neighbours.algorithm]).is_some()
+            offered.common(neighbours.algorithms).is_some()
         })
-    }
-
-    /// Returns whether the local law exempts a request, since the sender applies this proxy's feedback itself.
-    fn is_spared(&self, flow: Flow, message: &Message<'_>) -> bool {
-        self.feedback.as_ref().is_some_and(|feedback| feedback.spares)
-            && self.keeps_to_feedback(flow, message)
     }
 
     /// Returns whether a request is an emergency call (RFC 5031 §4.1), or has a Resource-Priority from a sender that

@@ -62,7 +62,10 @@ impl Shard {
         self.site.now = now;
         match input {
             ShardInput::Waited { waited, queue, class } => {
-                self.site.admission.overload.waited(now, waited, queue, class);
+                self.balancer.on_waited(waited);
+                if class.is_new() {
+                    self.site.admission.overload.waited(now, waited, queue, class);
+                }
                 return outcome;
             }
             ShardInput::Busy(busy) => {

@@ -21,7 +21,7 @@ pub enum ShardInput<'a> {
     },
     /// Waiting time of the next messages in the sockets and the queue of the thread.
     Waited {
-        /// Time since the first of these messages arrived.
+        /// Time since the messages arrived.
         waited: Duration,
         /// Number of messages still waiting, as far as the thread has read them.
         queue: usize,

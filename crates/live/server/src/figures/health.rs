@@ -241,8 +241,9 @@ impl HealthView {
         degraded.extend(view.scales.iter().flat_map(ScaleView::degraded));
         degraded.extend(view.capacity.iter().flat_map(|capacity| &capacity.silent).map(ToString::to_string));
         let neighbours = shards.neighbours();
-        let overload =
-            shards.overload().map(|report| OverloadView::new(&report, shards.unread(), &neighbours));
+        let overload = shards
+            .overload()
+            .map(|report| OverloadView::new(&report, shards.unread(), shards.read_share(), &neighbours));
         degraded.extend(overload.as_ref().and_then(OverloadView::degraded));
         Self {
             role: if view.is_proxy { "proxy" } else { "pool" }.to_owned(),

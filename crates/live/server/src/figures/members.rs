@@ -106,6 +106,14 @@ figures! {
             gauge "sarabande_member_limit"
             "Limit of new requests without any answer; no value while nothing limits them."
         ],
+        /// Seconds since this limit is in force; `null` without a limit.
+        limited_seconds: Option<f64> = room.and_then(|room| room.limited_for).map(|time| time.as_secs_f64()),
+        /// Most answers to new requests a second that the member has sent in the last 5 to 10 s. While the limit is in
+        /// force, this is the believed capacity. `null` without such answers.
+        answers_per_second: Option<f64> = room.and_then(|room| room.pace) => [
+            gauge "sarabande_member_answers_per_second_max"
+            "Most answers to new requests a second in the last 5 to 10 s: under a limit, the believed capacity."
+        ],
         /// New requests that a limit kept from the member, by the kind of limit: `limit` (found from its answers) or
         /// `max_rate`. Another member got these requests, or they were refused.
         held_back: BTreeMap<String, u64> =

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 figures! {
     /// Overload control of this process.
     OverloadView as "Overload" from (
-        report: &OverloadReport, unread: usize, neighbours: &[NeighbourReport]
+        report: &OverloadReport, unread: usize, read_share: f64, neighbours: &[NeighbourReport]
     ) {
         /// Name of the overload controller that admits new requests.
         law: String = report.law.to_owned(),
@@ -22,6 +22,12 @@ figures! {
         /// Messages that the threads have read but not handled yet.
         waiting: usize = unread
             => [gauge "sarabande_overload_waiting" "Messages that the threads have read but not handled yet."],
+        /// Share of new requests that the kernel passes to this process, from 0 to 1; the lowest of all threads. It
+        /// drops the rest without an answer, as long as refusals would take too much time.
+        read_share: f64 = read_share => [
+            gauge "sarabande_overload_read_share" "Share of new requests that the kernel passes; it drops the rest \
+                unread."
+        ],
         /// New requests without priority that reached the controller.
         offered: u64 = report.usual.offered => [
             counter "sarabande_overload_offered_total" (class = "usual") "New requests that reached the overload \

@@ -18,6 +18,7 @@ use crate::listen::MOST;
 use crate::other_process::{Inlet, OtherProcess};
 use crate::records::Records;
 use crate::signals::Signals;
+use crate::socket_filter::ReadShare;
 use crate::stores::Stores;
 use crate::triage::TriageQueue;
 use crate::utilisation::{Meter, ModelProcessor, ThreadWork};
@@ -86,6 +87,8 @@ pub(crate) struct Worker {
     pub dry: Vec<Instant>,
     /// Messages that were read but not handled yet.
     pub queue: TriageQueue,
+    /// Share of new requests that the kernel passes.
+    pub read_share: ReadShare,
     /// Connections; `None` without listeners for connections.
     pub streams: Option<Box<Streams>>,
     /// Messages read from connections but not handled yet.
@@ -158,7 +161,7 @@ impl Worker {
             let period = self.meter.as_ref().map(Meter::deadline);
             let busy = self.shard.busy_deadline();
             let streams = self.streams.as_ref().and_then(|streams| streams.deadline());
-            let deadlines = [self.shard.deadline(), period, busy, streams];
+            let deadlines = [self.shard.deadline(), period, busy, streams, self.queue.deadline()];
             self.alarm.set(now, deadlines.into_iter().fold(None, Instant::earliest));
             let end = self.clock.now();
             self.signals.on_turn_end(end);
@@ -181,6 +184,8 @@ impl Worker {
             self.read_rings(now);
             self.read_inlet(now, inlet);
             self.serve_queue();
+            let share = self.queue.pass(now);
+            self.read_share.set(now, share, &self.sockets);
             if busy.is_some_and(|busy| busy <= now) {
                 self.shard.handle(now, ShardInput::Busy(self.signals.busy()), &mut self.out);
             }

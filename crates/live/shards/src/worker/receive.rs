@@ -15,6 +15,8 @@ use std::time::Duration;
 /// Limit of batches read from one socket or ring in a wake-up while messages wait in the thread's queue. Afterwards the
 /// queue is served.
 const READ_MOST: usize = 16;
+/// Wait of the first datagram of a batch from which the waits of the others are read too.
+const LATE: Duration = Duration::from_millis(2);
 /// Tolerated difference of the packet clock and the thread's clock over one wait.
 const STAMP_SLACK: Duration = Duration::from_millis(10);
 
@@ -47,6 +49,7 @@ impl Worker {
             let own = self.hand_over(listener, count);
             if queues {
                 self.queue_up(listener, &own, at_most);
+                self.queue.on_read(count);
             } else {
                 self.take_all(now, listener, &own, at_most);
             }
@@ -59,16 +62,32 @@ impl Worker {
     /// Handles these datagrams of the batch.
     pub(crate) fn take_all(&mut self, now: Instant, listener: u16, own: &[usize], at_most: Duration) {
         let Some(first) = own.first() else { return };
-        let waited = waited(&self.receive, *first, at_most);
-        let waited = ShardInput::Waited { waited, queue: own.len(), class: MessageClass::NewInvite };
-        self.shard.handle(now, waited, &mut self.out);
+        let wait = |batch: &ReceiveBatch, index| ShardInput::Waited {
+            waited: waited(batch, index, at_most),
+            queue: own.len(),
+            class: MessageClass::NewInvite,
+        };
+        self.shard.handle(now, wait(&self.receive, *first), &mut self.out);
+        let is_late = waited(&self.receive, *first, at_most) > LATE;
         for &index in own {
+            if is_late {
+                self.shard.handle(now, wait(&self.receive, index), &mut self.out);
+            }
             let (bytes, from) = self.receive.get(index);
             let Self { shard, out, traffic, processes, .. } = self;
             let handed = Handed::Message { flow: Flow::udp(listener, from), bytes };
             take(shard, processes, traffic, now, &handed, out);
             self.flush_if_much();
         }
+        if is_late {
+            self.end_wait(now);
+        }
+    }
+
+    /// Reports that the next messages come from elsewhere and have not waited.
+    fn end_wait(&mut self, now: Instant) {
+        let none = ShardInput::Waited { waited: Duration::ZERO, queue: 0, class: MessageClass::Response };
+        self.shard.handle(now, none, &mut self.out);
     }
 
     /// Puts these datagrams of the batch into the queue.
@@ -91,9 +110,7 @@ impl Worker {
             let Self { shard, out, traffic, processes, queue, clock, .. } = self;
             let Some(turn) = queue.pop(now, &rules, late) else { break };
             let Turn { waited, class, .. } = turn;
-            if class.is_new() {
-                shard.handle(now, ShardInput::Waited { waited, queue: waiting, class }, out);
-            }
+            shard.handle(now, ShardInput::Waited { waited, queue: waiting, class }, out);
             let handed = Handed::Message { flow: turn.flow, bytes: turn.bytes };
             let outcome = take(shard, processes, traffic, now, &handed, out);
             let after = clock.now();
@@ -104,6 +121,7 @@ impl Worker {
             now = after;
             self.flush_if_much();
         }
+        self.end_wait(now);
         // Sending takes longer than deciding.
         let (sent, to_send) = (self.traffic.sent, self.clock.now());
         self.flush();

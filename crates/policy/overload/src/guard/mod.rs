@@ -47,6 +47,8 @@ pub struct Guard<N> {
     unlearned: Backlog,
     /// Expected time at which the messages waiting in the buffer of a socket have been read.
     read_by: Instant,
+    /// Waits of new requests in this period.
+    waits: Waits,
     load: HostLoad,
     /// Meter for the periods of the local law.
     local_meter: Option<Utilisation>,
@@ -55,6 +57,27 @@ pub struct Guard<N> {
     rng: Rng,
     is_off: bool,
     is_idle: bool,
+}
+
+/// Number of waits in a period, and the shortest one.
+#[derive(Clone, Copy, Debug)]
+struct Waits {
+    count: u32,
+    shortest: Duration,
+}
+
+impl Waits {
+    const NONE: Self = Self { count: 0, shortest: Duration::MAX };
+    /// Least number from which a conclusion is drawn. A few messages may have waited while the process started.
+    const LEAST: u32 = 8;
+
+    /// Shortest wait of the period that ends. If there are too few, the period is prolonged, and the result is zero.
+    fn end(&mut self) -> Duration {
+        if self.count < Self::LEAST {
+            return Duration::ZERO;
+        }
+        core::mem::replace(self, Self::NONE).shortest
+    }
 }
 
 impl<N: Ord + Copy> Guard<N> {
@@ -75,6 +98,7 @@ impl<N: Ord + Copy> Guard<N> {
             unlearned: backlog.clone(),
             backlog,
             read_by: Instant::ZERO,
+            waits: Waits::NONE,
             load: HostLoad::default(),
             rng,
             is_off,
@@ -91,6 +115,7 @@ impl<N: Ord + Copy> Guard<N> {
         self.downstream = Downstream::default();
         self.backlog = self.unlearned.clone();
         self.read_by = Instant::ZERO;
+        self.waits = Waits::NONE;
         self.load = HostLoad::default();
         self.is_idle = self.is_off;
     }
@@ -258,6 +283,9 @@ impl<N: Ord + Copy> Guard<N> {
         if !self.is_off {
             self.backlog.on_dequeue(now, class);
             self.on_queue(queue);
+            if self.receiver.is_some() {
+                self.note_wait(self.wait(now));
+            }
         }
     }
 
@@ -272,6 +300,12 @@ impl<N: Ord + Copy> Guard<N> {
     /// assumed to be done in the same time unless other messages show more.
     pub fn on_waited(&mut self, now: Instant, waited: Duration) {
         self.read_by = now + waited;
+    }
+
+    /// Counts the wait of a new request for the shortest wait of a period.
+    pub fn note_wait(&mut self, wait: Duration) {
+        self.waits.count += 1;
+        self.waits.shortest = self.waits.shortest.min(wait);
     }
 
     /// Counts a message that took `service` of a worker's time.
@@ -371,6 +405,7 @@ impl<N: Ord + Copy> Guard<N> {
         }
         if let Some((receiver, utilisation)) = self.receiver.as_mut().zip(poll(&mut self.receiver_meter)) {
             self.load.utilisation = utilisation;
+            self.load.standing = self.waits.end();
             receiver.on_period(now, &self.load);
         }
     }
@@ -383,6 +418,11 @@ impl<N: Ord + Copy> Guard<N> {
     /// Hop-by-hop feedback of this host; `None` if it gives none.
     pub fn feedback(&self) -> Option<Feedback> {
         self.receiver.as_ref().map(HopReceiver::feedback)
+    }
+
+    /// Hop-by-hop feedback for a neighbour that follows only fractions; `None` if this host gives none.
+    pub fn loss_feedback(&self, to: N) -> Option<Feedback> {
+        self.receiver.as_ref().map(|receiver| receiver.loss_feedback(to))
     }
 
     /// Feedback for a response to an upstream neighbour. `path`: path of the request, if it is part of end-to-end

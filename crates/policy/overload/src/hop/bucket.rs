@@ -20,9 +20,10 @@ pub(super) struct Bucket {
 /// for requests within dialogs.
 const TOLERANCE: [f64; 3] = [5.0, 10.0, 20.0];
 
-/// Smallest tolerance of the first tier, in seconds. It is needed since a host reads messages in batches, and is far
-/// below the target delay of the server.
-const BATCH: f64 = 0.005;
+/// Smallest tolerance of the first tier, in seconds. Requests come in bursts: hosts read messages in batches, and the
+/// requests within dialogs, which count too, follow the bursts of a server with a quota of processor time. The server's
+/// queue grows by at most this time.
+const BATCH: f64 = 0.05;
 
 impl Bucket {
     /// Creates a bucket with TAU0 = 0 and a random phase against resonance (§3.5.3): buckets that start together drift
@@ -100,7 +101,7 @@ mod tests {
             .flat_map(|at| [at; 64])
             .filter(|at| bucket.admit(batch(*at), MessageClass::NewInvite, &mut rng));
         let sent = sent.count();
-        assert!((9_900..=10_100).contains(&sent), "{sent}");
+        assert!((9_900..=10_600).contains(&sent), "{sent}");
     }
 
     #[test]

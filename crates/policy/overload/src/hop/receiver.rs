@@ -15,8 +15,10 @@ use std::collections::BTreeMap;
 pub enum ReceiverLaw {
     /// Acceptance probability from the occupancy algorithm, the same for all neighbours (Overload paper, VII-A).
     Loss(occupancy::OccupancySettings),
-    /// A rate for each neighbour.
+    /// A rate for each neighbour, or a fraction computed from it for neighbours that support only `loss`.
     Rate,
+    /// The fraction computed from the rate, for all neighbours.
+    RateAsLoss,
     /// A window for each neighbour.
     Window,
 }
@@ -53,6 +55,10 @@ pub(super) struct Upstream {
     arrived: u32,
     /// Requests a second, averaged over about a second.
     pub(super) rate: f64,
+    /// The same over a shorter time, from which the fraction follows a step of the load.
+    recent: f64,
+    /// Fraction of its requests that it may send, if it follows fractions.
+    acceptance: f64,
     under_way: u32,
     /// Most requests under way at once in the last period.
     pub(super) peak: f64,
@@ -71,18 +77,32 @@ pub(super) struct Period<'a, N> {
 const ACTIVE_FOR: Duration = Duration::from_secs(10);
 /// Time over which the rate of a neighbour is averaged.
 const RATE_MEMORY: Duration = Duration::from_secs(1);
+/// The same for the computation of a fraction: three periods.
+const RECENT: Duration = Duration::from_millis(300);
+/// Smallest fraction. From a fraction of 0 no request would come, which shows how many are offered.
+const ACCEPTANCE_MIN: f64 = 0.02;
 /// Smallest validity. The default of RFC 7339 §4.3 is 500 ms. Here the validity is at least this value, and at least
 /// four periods. A limited neighbour gets few responses, so a few lost responses must not end the control.
 const VALIDITY_MIN: Duration = Duration::from_secs(2);
 /// Unit of `oc-seq` (its fifth decimal) in nanoseconds.
 const SEQUENCE_UNIT: u64 = 10_000;
 
+impl Upstream {
+    /// Sets the fraction with which this many requests a second arrive. The requests that arrive are the offered ones
+    /// times the last fraction, so one step suffices.
+    fn limit_to(&mut self, share: Option<f64>) {
+        let share = share.unwrap_or(f64::INFINITY);
+        let step = if self.recent > 0.0 { share / self.recent } else { f64::INFINITY };
+        self.acceptance = (self.acceptance * step).clamp(ACCEPTANCE_MIN, 1.0);
+    }
+}
+
 impl<N: Ord + Copy> HopReceiver<N> {
     /// Creates a receiver without a limit. `scope` defines what limits count; a window always counts new requests.
     pub fn new(law: ReceiverLaw, scope: Scope) -> Self {
         let (period, law) = match law {
             ReceiverLaw::Loss(settings) => (settings.period, State::Loss(Acceptance::new(settings))),
-            ReceiverLaw::Rate => (rate::PERIOD, State::Rate(Rate::default())),
+            ReceiverLaw::Rate | ReceiverLaw::RateAsLoss => (rate::PERIOD, State::Rate(Rate::default())),
             ReceiverLaw::Window => (rate::PERIOD, State::Window(Window::default())),
         };
         Self {
@@ -121,6 +141,8 @@ impl<N: Ord + Copy> HopReceiver<N> {
             heard: now,
             arrived: 0,
             rate: 0.0,
+            recent: 0.0,
+            acceptance: 1.0,
             under_way: 0,
             peak: 0.0,
         });
@@ -150,10 +172,11 @@ impl<N: Ord + Copy> HopReceiver<N> {
         let length =
             self.last.map_or(self.period, |last| now.saturating_since(last)).max(Duration::from_nanos(1));
         self.neighbours.retain(|_, upstream| now.saturating_since(upstream.heard) < ACTIVE_FOR);
-        let weight = 1.0 - (-length.as_secs_f64() / RATE_MEMORY.as_secs_f64()).exp();
+        let weight = |memory: Duration| 1.0 - (-length.as_secs_f64() / memory.as_secs_f64()).exp();
         for upstream in self.neighbours.values_mut() {
             let rate = f64::from(core::mem::take(&mut upstream.arrived)) / length.as_secs_f64();
-            upstream.rate += weight * (rate - upstream.rate);
+            upstream.rate += weight(RATE_MEMORY) * (rate - upstream.rate);
+            upstream.recent += weight(RECENT) * (rate - upstream.recent);
         }
         let served = core::mem::take(&mut self.served);
         let period = Period { length, load, served, neighbours: &self.neighbours };
@@ -162,7 +185,9 @@ impl<N: Ord + Copy> HopReceiver<N> {
             State::Rate(rate) => rate.on_period(&period),
             State::Window(window) => window.on_period(&period),
         }
+        let share = if let State::Rate(rate) = &self.law { rate.share() } else { None };
         for upstream in self.neighbours.values_mut() {
+            upstream.limit_to(share);
             upstream.peak = f64::from(upstream.under_way);
         }
         self.last = Some(now);
@@ -172,12 +197,21 @@ impl<N: Ord + Copy> HopReceiver<N> {
 
     /// Feedback for a response to a neighbour now. The same number means the same value (RFC 7339 §5.4).
     pub fn feedback(&self) -> Feedback {
-        let limit = match &self.law {
+        self.feedback_of(match &self.law {
             // An f of 1 requires no reduction.
             State::Loss(Acceptance { value, .. }) => (*value < 1.0).then_some(ClientLimit::Loss(*value)),
             State::Rate(rate) => rate.limit(),
             State::Window(window) => window.limit(),
-        };
+        })
+    }
+
+    /// Feedback for a response to a neighbour that follows only fractions, from a receiver with rates.
+    pub fn loss_feedback(&self, to: N) -> Feedback {
+        let acceptance = self.neighbours.get(&to).map_or(1.0, |upstream| upstream.acceptance);
+        self.feedback_of((acceptance < 1.0).then_some(ClientLimit::Loss(acceptance)))
+    }
+
+    fn feedback_of(&self, limit: Option<ClientLimit>) -> Feedback {
         let validity = if limit.is_some() { self.validity } else { Duration::ZERO };
         Feedback { limit, validity, sequence: self.sequence }
     }

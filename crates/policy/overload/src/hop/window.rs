@@ -1,14 +1,39 @@
 //! Receiver's law for window-based feedback (RFC 6357 §9.3 leaves it open).
 
 use super::ClientLimit;
-use super::rate::{Activity, TARGET};
+use super::rate::TARGET;
 use super::receiver::Period;
 use super::share::fair_share;
+use core::time::Duration;
 
 /// Largest growth in a period, as a share of the window.
 const GROWTH: f64 = 0.05;
 /// Largest reduction in a period, as a share of the window.
 const CUT: f64 = 0.3;
+
+/// Control starts above this utilisation, or above the target wait...
+const START: f64 = 0.95;
+/// ...and stops after a second below this one.
+const STOP: f64 = 0.8;
+/// Time of low utilisation after which control stops.
+const CALM: Duration = Duration::from_secs(1);
+
+/// Whether control is on. It starts with a busy period, and ends after a second of low utilisation.
+#[derive(Clone, Debug, Default)]
+struct Activity {
+    active: bool,
+    calm: Duration,
+}
+
+impl Activity {
+    fn update<N>(&mut self, period: &Period<'_, N>) -> bool {
+        let busy = period.load.utilisation >= START || period.load.wait > TARGET;
+        let calm = period.load.utilisation < STOP && period.load.wait < TARGET;
+        self.calm = if calm { self.calm + period.length } else { Duration::ZERO };
+        self.active = busy || (self.active && self.calm < CALM);
+        self.active
+    }
+}
 
 /// Most new requests that may be under way to the server and unconfirmed, for all neighbours together.
 ///

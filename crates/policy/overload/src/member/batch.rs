@@ -22,10 +22,10 @@ const KINDS: usize = 4;
 /// Kinds of new requests.
 const NEW: [RequestKind; 3] = [RequestKind::Invite, RequestKind::Register, RequestKind::Other];
 
-/// Tolerated standing wait, in seconds: T1/8.
-const TARGET: f64 = T1.as_millis() as f64 / 8_000.0;
-/// Excessive standing wait, in seconds: T1/4.
-const TOO_MUCH: f64 = T1.as_millis() as f64 / 4_000.0;
+/// Tolerated standing wait, in seconds: T1/5.
+const TARGET: f64 = T1.as_millis() as f64 / 5_000.0;
+/// Excessive standing wait, in seconds: 2/5 T1.
+const TOO_MUCH: f64 = 2.0 * TARGET;
 /// Shortest duration of a batch, ...
 const SHORTEST: Duration = Duration::from_millis(100);
 /// ...with at least this number of responses of one kind, ...
@@ -183,11 +183,16 @@ impl Kind {
         self.usual(now).map(|usual| (self.mean(), usual))
     }
 
-    fn learn(&mut self, now: Instant) {
-        self.floor.note(now, self.least);
+    fn learn_usual(&mut self, now: Instant) {
         let (mean, fresh) = (self.mean(), Usual { since: now, mean: self.mean() });
         let usual = self.usual.get_or_insert(fresh);
-        let weight = if mean > usual.mean { 0.25 } else { 0.0625 };
+        // A known mean follows slowly, or it would follow the delays of a growing queue.
+        let is_known = now.saturating_since(usual.since) >= LEARNED;
+        let weight = match (mean > usual.mean, is_known) {
+            (true, false) => 0.25,
+            (true, true) => 0.02,
+            (false, _) => 0.0625,
+        };
         usual.mean += weight * (mean - usual.mean);
     }
 
@@ -279,7 +284,15 @@ impl Meter {
     /// Adds the batch to the values known without overload.
     pub(super) fn learn(&mut self, now: Instant) {
         for kind in self.kinds.iter_mut().filter(|kind| kind.answers > 0) {
-            kind.learn(now);
+            kind.floor.note(now, kind.least);
+        }
+        self.learn_usual(now);
+    }
+
+    /// Adds the batch to the means known without overload.
+    pub(super) fn learn_usual(&mut self, now: Instant) {
+        for kind in self.kinds.iter_mut().filter(|kind| kind.answers > 0) {
+            kind.learn_usual(now);
         }
     }
 
@@ -322,20 +335,20 @@ mod tests {
         let mut floor = Floor::UNKNOWN;
         floor.note(at(0), 0.004);
         assert!(near(&floor, 4.0));
-        // The first step is T1/8, further steps are by half. A value measured under a limit does not exceed T1/4.
+        // A step is T1/5 at first, and then half of the value. A value measured under a limit does not exceed 2/5 T1.
         floor.measured(at(1), 0.9);
-        assert!(near(&floor, 66.5));
+        assert!(near(&floor, 104.0));
         floor.measured(at(2), 0.9);
-        assert!(near(&floor, 125.0));
+        assert!(near(&floor, 200.0));
         floor.measured(at(3), 0.9);
-        assert!(near(&floor, 125.0));
+        assert!(near(&floor, 200.0));
         floor.measured(at(4), 0.003);
         assert!(near(&floor, 3.0));
         // Without a limit the same happens minute by minute. A minute without responses changes nothing.
         floor.note(at(5), 0.9);
         floor.note(at(7), 0.9);
-        assert!(near(&floor, 65.5));
+        assert!(near(&floor, 103.0));
         floor.note(at(8), 0.9);
-        assert!(near(&floor, 128.0));
+        assert!(near(&floor, 203.0));
     }
 }

@@ -10,8 +10,10 @@ const FAILING: f64 = 0.85;
 
 pub(super) fn next(limit: f64, batch: &Batch) -> f64 {
     let gradient = if batch.fails { FAILING } else { (batch.bearable() / batch.delay).clamp(0.5, 1.0) };
-    // This is room for bursts and growth. Without it the limit could only fall.
-    let burst = if batch.is_used(limit) && !batch.fails { limit.sqrt() } else { 0.0 };
+    // This is room for bursts and growth. Without it the limit could only fall. A server that has lost requests gets
+    // little of it, since the delay does not show when its buffer is full.
+    let room = limit.sqrt() * batch.patience.powi(2);
+    let burst = if batch.is_used(limit) && !batch.fails { room } else { 0.0 };
     let wanted = limit * gradient + burst;
     limit + SMOOTHING * (wanted - limit)
 }

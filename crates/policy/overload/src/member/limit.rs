@@ -9,10 +9,18 @@ use core::time::Duration;
 
 /// Smallest limit. With a smaller limit, one lost response would stop all requests to a server.
 const LEAST: f64 = 2.0;
+/// Smallest limit of a server that answers: the requests of this time (in seconds) at its pace, ...
+const LEAST_TIME: f64 = 0.1;
+/// ...but not more than this. Chance alone makes so many requests wait at a server below its capacity.
+const LEAST_MOST: f64 = 12.0;
+/// Least number of open requests from which a server counts as swamped. Any server can handle fewer.
+const CROWD: u32 = 16;
 /// Open requests of a server while its floor is measured.
 const ALONE: f64 = 1.0;
 /// First limit of a server that is back. It doubles with each batch until requests wait.
 const BACK: f64 = 8.0;
+/// Factor of the limit if requests were lost under it.
+const LOSSY: f64 = 0.7;
 /// Largest limit.
 const MOST: f64 = 1e5;
 /// Longest time to finish the open requests at the pace of the responses, in seconds. It is below T1, since callers
@@ -20,6 +28,8 @@ const MOST: f64 = 1e5;
 const WAIT_MOST: f64 = 0.4;
 /// ...plus this many times the usual response time.
 const USUAL_TIMES: f64 = 4.0;
+/// Places that requests with priority have above the limit at least.
+const PRIORITY: f64 = 8.0;
 /// Number of successive late or failing batches that start the limit.
 const ROW: u32 = 2;
 /// Fewest failures in a batch that start the limit.
@@ -39,6 +49,8 @@ const MEASURE_FIRST: Duration = Duration::from_secs(4);
 const MEASURE_AGAIN: Duration = Duration::from_mins(1);
 /// ...if the limit was needed within this time, twice the longest batch...
 const NEEDED: Duration = Duration::from_secs(2);
+/// ...and no batch since the last measurement had less than this part of the tolerated response time...
+const CLOSE: f64 = 0.5;
 /// ...for at most this time...
 const MEASURE_MOST: Duration = Duration::from_secs(1);
 /// ...of which this part waits for responses to open requests.
@@ -64,8 +76,8 @@ pub struct MemberLimit {
     open: Open,
     meter: Meter,
     pace: Pace,
-    /// Number of successive late or failing batches.
-    row: u32,
+    /// Number of successive late or failing batches, and the delay of the first one.
+    row: (u32, f64),
     limit: Option<f64>,
     /// Whether no request has waited since the limit started, so that the limit doubles.
     doubles: bool,
@@ -77,6 +89,8 @@ pub struct MemberLimit {
     since: Instant,
     measure_at: Instant,
     measurement: Option<Measurement>,
+    /// Whether requests were answered without wait since the last time for a measurement.
+    is_floor_seen: bool,
     /// Number of failures that still keep their place, and the time of this number.
     losses: (f64, Instant),
     /// Whether at least as many requests of the last batch failed as were answered.
@@ -92,7 +106,7 @@ impl MemberLimit {
             open: Open::default(),
             meter: Meter::new(),
             pace: Pace::default(),
-            row: 0,
+            row: (0, 0.0),
             limit: None,
             doubles: false,
             judged_from: Instant::ZERO,
@@ -100,6 +114,7 @@ impl MemberLimit {
             since: Instant::ZERO,
             measure_at: Instant::ZERO,
             measurement: None,
+            is_floor_seen: false,
             losses: (0.0, Instant::ZERO),
             fails: false,
         }
@@ -127,15 +142,27 @@ impl MemberLimit {
         self.limit_at(now).map(|limit| limit as u32)
     }
 
+    /// Time since the limit is in force; `None` without a limit.
+    pub fn limited_for(&self, now: Instant) -> Option<Duration> {
+        self.limit_at(now).map(|_| now.saturating_since(self.since))
+    }
+
+    /// Most responses a second that the server has sent lately; `None` if it has sent none.
+    pub fn pace(&self, now: Instant) -> Option<f64> {
+        self.pace.rate(now)
+    }
+
     fn limit_at(&self, now: Instant) -> Option<f64> {
         let limit = self.limit.filter(|_| now < self.needed + CALM)?;
         Some(if self.measurement.is_some() { ALONE } else { limit })
     }
 
-    /// Whether the server may get one more new request. Requests with priority may use up to twice the limit.
+    /// Whether the server may get one more new request. Requests with priority may use up to twice the limit, or
+    /// eight places more.
     pub fn has_room(&self, now: Instant, has_priority: bool) -> bool {
         let Some(limit) = self.limit_at(now) else { return true };
-        let most = if has_priority { 2.0 * limit.floor() } else { limit.floor() };
+        let limit = limit.floor();
+        let most = if has_priority { (2.0 * limit).max(limit + PRIORITY) } else { limit };
         self.taken(now) < most
     }
 
@@ -159,7 +186,7 @@ impl MemberLimit {
     pub fn sent(&mut self, now: Instant) {
         self.open.add(now);
         let open = self.open.count(now);
-        self.pace.note_open(now, open);
+        self.pace.roll(now);
         self.meter.note_open(self.taken(now));
         if self.limit_at(now).is_none() && self.is_swamped(now, open) {
             self.begin(now);
@@ -171,15 +198,14 @@ impl MemberLimit {
     fn is_swamped(&self, now: Instant, open: u32) -> bool {
         let Some(rate) = self.pace.rate(now) else { return false };
         let Some(usual) = self.meter.usual(now) else { return false };
-        f64::from(open) > rate * (WAIT_MOST + USUAL_TIMES * usual)
+        open >= CROWD && f64::from(open) > rate * (WAIT_MOST + USUAL_TIMES * usual)
     }
 
     /// Counts the first response to a new request sent at `sent`. `works`: the response shows that the server works,
     /// since it does not reject the call.
     pub fn answered(&mut self, now: Instant, work: RequestKind, sent: Instant, works: bool) {
-        self.open.answer(sent);
-        self.pace.answer();
-        self.pace.note_open(now, self.open.count(now));
+        self.open.answer(now, sent);
+        self.pace.answer(now);
         if works {
             self.note(now, work, sent);
         }
@@ -229,17 +255,22 @@ impl MemberLimit {
     fn begin(&mut self, now: Instant) {
         let open = self.taken(now);
         let at_pace = self.pace.rate(now).map(|rate| rate * self.meter.bearable());
-        let limit = at_pace.unwrap_or(open / 2.0).min(open);
-        // The pace of a server that had stopped does not predict its later pace.
-        self.hold(now, limit, limit < BACK);
+        // A server that has stopped keeps its open requests, and gets a new one for each that it answers.
+        let at_pace = if self.pace.has_stopped(now) { Some(open) } else { at_pace };
+        self.hold(now, at_pace.unwrap_or(open / 2.0).min(open), false);
     }
 
     fn hold(&mut self, now: Instant, limit: f64, doubles: bool) {
-        let limit = limit.clamp(LEAST, MOST);
+        let limit = limit.clamp(self.least(now), MOST);
         self.limit = Some(limit);
         self.losses = (self.losses_at(now).min(limit), now);
-        (self.doubles, self.row, self.needed, self.since) = (doubles, 0, now, now);
+        (self.doubles, self.row, self.needed, self.since) = (doubles, (0, 0.0), now, now);
         self.end_measurement(now);
+    }
+
+    fn least(&self, now: Instant) -> f64 {
+        let requests = self.pace.rate(now).filter(|_| !self.fails).map_or(0.0, |rate| LEAST_TIME * rate);
+        requests.clamp(LEAST, LEAST_MOST)
     }
 
     fn judge_from(&mut self, now: Instant) {
@@ -252,8 +283,12 @@ impl MemberLimit {
         if self.limit.is_some() && self.limit_at(now).is_none() {
             (self.limit, self.measurement) = (None, None);
         }
-        if self.meter.loses(now) && self.limit.is_none() && self.pace.rate(now).is_some() {
-            return self.begin(now);
+        if self.meter.loses(now) {
+            match self.limit {
+                None if self.pace.rate(now).is_some() => return self.begin(now),
+                Some(limit) => self.limit = Some((LOSSY * limit).max(self.least(now))),
+                None => {}
+            }
         }
         if self.limit.is_some() && self.measurement.is_none() && now >= self.measure_at {
             self.begin_measurement(now);
@@ -272,10 +307,17 @@ impl MemberLimit {
     }
 
     fn look_for_overload(&mut self, now: Instant) {
-        let is_late = self.meter.batch(now).is_some_and(|batch| batch.delay > batch.late());
+        let late = self.meter.batch(now).filter(|batch| batch.delay > batch.late());
+        let (is_late, delay) = (late.is_some(), late.map_or(0.0, |batch| batch.delay));
         let fails = self.meter.fails() && self.meter.lost() >= LOST;
-        self.row = if is_late || fails { self.row + 1 } else { 0 };
-        if self.row >= ROW {
+        self.row = match self.row {
+            _ if !is_late && !fails => (0, 0.0),
+            // After a pause the delay falls until the backlog is gone.
+            (_, first) if !fails && delay < first.min(WAIT_MOST) => (1, delay),
+            (0, _) => (1, delay),
+            (row, first) => (row + 1, first),
+        };
+        if self.row.0 >= ROW {
             self.fails = fails;
             return self.begin(now);
         }
@@ -289,8 +331,18 @@ impl MemberLimit {
         let Some(batch) = self.meter.batch(now) else { return };
         self.meter.learn_shorter();
         let is_late = batch.delay > batch.bearable();
-        if is_late || batch.peak >= limit.floor() {
+        let waits = batch.delay > CLOSE * batch.bearable();
+        if !waits {
+            self.meter.learn_usual(now);
+        }
+        self.is_floor_seen |= !waits;
+        if is_late || (waits && batch.peak >= limit.floor()) {
             self.needed = now;
+        }
+        if self.doubles && is_late && batch.delay <= batch.late() && !batch.fails {
+            // The server is back and works as fast as it can. Whether that is too slow is judged as without a limit.
+            (self.limit, self.measurement) = (None, None);
+            return;
         }
         self.doubles &= !is_late && !batch.fails;
         let next = if self.doubles {
@@ -298,7 +350,7 @@ impl MemberLimit {
         } else {
             self.law.next(limit, &batch)
         };
-        self.limit = Some(next.clamp(LEAST, MOST));
+        self.limit = Some(next.clamp(self.least(now), MOST));
         if next < limit {
             self.judge_from(now);
         }
@@ -309,7 +361,8 @@ impl MemberLimit {
     fn begin_measurement(&mut self, now: Instant) {
         let is_missed = now >= self.measure_at + MEASURE_MOST / 2;
         let is_needed = now < self.needed + NEEDED;
-        if is_missed || !is_needed || self.doubles || self.fails {
+        if is_missed || !is_needed || self.is_floor_seen || self.doubles || self.fails {
+            self.is_floor_seen = false;
             self.measure_at = self.next_measurement(now);
         } else {
             self.measurement = Some(Measurement { since: self.measure_at, is_quiet: false });

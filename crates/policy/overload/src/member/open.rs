@@ -10,6 +10,9 @@ const PLACES: u64 = 16;
 /// Servers answer in about the order of arrival. A request sent this number of quarters of a second before an answered
 /// one therefore stops counting (like RACK for TCP segments, RFC 8985).
 const PASSED: u64 = 2;
+/// A request this number of quarters of a second old stops counting when the server answers another one: it was lost, or
+/// a person has to answer it. Otherwise requests lost in an overload would fill the limit.
+const OLD: u64 = 4;
 
 const SIZE: usize = PLACES as usize + 1;
 
@@ -48,9 +51,9 @@ impl Open {
     }
 
     /// Handles a response to a request sent at `sent`.
-    pub(super) fn answer(&mut self, sent: Instant) {
+    pub(super) fn answer(&mut self, now: Instant, sent: Instant) {
         self.remove(sent);
-        self.leave_behind(place(sent).saturating_sub(PASSED));
+        self.leave_behind(place(sent).saturating_sub(PASSED).max(place(now).saturating_sub(OLD)));
     }
 
     fn leave_behind(&mut self, from: u64) {

@@ -1,57 +1,67 @@
-//! Pace of a server's responses while many requests are open.
+//! Pace of a server: the most responses a second that it has sent lately.
 
 use base::Instant;
 use core::time::Duration;
 
-/// Least number of open requests that counts as many. Any server can handle fewer.
-const CROWD: u32 = 16;
-/// Length of the two windows in which responses are counted.
-const WINDOW: Duration = Duration::from_millis(100);
-/// Time after which a pace is known.
+/// Length of a window in which responses are counted. It is longer than the period of usual processor quotas.
+const WINDOW: Duration = Duration::from_millis(200);
+/// Time after which the count of the present window says how fast the server is now.
 const LEAST: Duration = Duration::from_millis(50);
+/// Time for which the fastest window is remembered; at most twice as long. It is longer than usual pauses of a server.
+const GENERATION: Duration = Duration::from_secs(5);
 
-#[derive(Clone, Copy, Debug)]
-struct Window {
-    since: Instant,
-    answers: u32,
-}
-
-/// Responses of a server since many requests were open.
+/// Responses of a server, counted in windows.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Pace {
-    /// Present and previous window; `None` while few requests are open.
-    windows: Option<(Window, Option<Window>)>,
+    since: Instant,
+    answers: u32,
+    /// Pace in the last window.
+    last: f64,
+    /// Start of the present generation, and the fastest paces of it and of the last one.
+    generation: Instant,
+    fastest: [f64; 2],
 }
 
 impl Pace {
-    /// Updates the number of open requests.
-    pub(super) fn note_open(&mut self, now: Instant, open: u32) {
-        if open < CROWD {
-            self.windows = None;
+    /// Counts a response to a new request.
+    pub(super) fn answer(&mut self, now: Instant) {
+        self.roll(now);
+        self.answers += 1;
+    }
+
+    /// Ends the present window if it is over.
+    pub(super) fn roll(&mut self, now: Instant) {
+        let length = now.saturating_since(self.since);
+        if length < WINDOW {
             return;
         }
-        let new = Window { since: now, answers: 0 };
-        match &mut self.windows {
-            None => self.windows = Some((new, None)),
-            Some((current, before)) if now.saturating_since(current.since) >= WINDOW => {
-                *before = Some(core::mem::replace(current, new));
-            }
-            Some(_) => {}
+        // After a time without reports, the server was idle or had stopped.
+        let is_gap = length >= 2 * WINDOW;
+        let pace = if is_gap { 0.0 } else { f64::from(self.answers) / length.as_secs_f64() };
+        (self.since, self.answers, self.last) = (now, 0, pace);
+        let age = now.saturating_since(self.generation);
+        if age >= GENERATION {
+            let before = if age >= 2 * GENERATION { 0.0 } else { self.fastest[0] };
+            (self.generation, self.fastest) = (now, [0.0, before]);
         }
+        self.fastest[0] = self.fastest[0].max(pace);
     }
 
-    pub(super) fn answer(&mut self) {
-        if let Some((current, _)) = &mut self.windows {
-            current.answers += 1;
-        }
+    /// Responses per second in the present window and the last one; `None` if the time is too short.
+    fn present(&self, now: Instant) -> Option<f64> {
+        let length = now.saturating_since(self.since);
+        let pace = f64::from(self.answers) / length.as_secs_f64();
+        (length >= LEAST).then(|| pace.max(self.last))
     }
 
-    /// Responses per second; `None` until it is known. If there was no response, half a response is assumed.
+    /// Most responses per second, lately and now; `None` if there was none.
     pub(super) fn rate(&self, now: Instant) -> Option<f64> {
-        let (current, before) = self.windows?;
-        let since = before.map_or(current.since, |before| before.since);
-        let answers = current.answers + before.map_or(0, |before| before.answers);
-        let length = now.saturating_since(since);
-        (length >= LEAST).then(|| f64::from(answers).max(0.5) / length.as_secs_f64())
+        let known = self.fastest[0].max(self.fastest[1]);
+        Some(known.max(self.present(now).unwrap_or(0.0))).filter(|rate| *rate > 0.0)
+    }
+
+    /// Whether the server answers much more slowly than before: it has stopped, or is about to.
+    pub(super) fn has_stopped(&self, now: Instant) -> bool {
+        self.rate(now).zip(self.present(now)).is_some_and(|(rate, present)| present < rate / 4.0)
     }
 }

@@ -17,4 +17,7 @@ pub struct HostLoad {
     pub queue: usize,
     /// Wait of a new request that arrives now.
     pub wait: Duration,
+    /// Shortest wait in the last period. It is the wait that a queue causes: a pause of the processor delays only the
+    /// messages that come during the pause (Nichols and Jacobson, "Controlling Queue Delay", 2012).
+    pub standing: Duration,
 }

@@ -237,6 +237,9 @@ fn periods_of_different_lengths_have_separate_busy_times() {
     let mut deadlines = Vec::new();
     while let Some(now) = guard.deadline().filter(|now| *now <= at(1_000)) {
         deadlines.push(now.as_nanos() / 1_000_000);
+        if now > at(500) {
+            (0..8).for_each(|_| guard.note_wait(MILLI * 41));
+        }
         guard.tick(now, now.saturating_since(at(500)));
         let limit = guard.notice(now, None);
         let is_limited = matches!(limit, Some(UpstreamFeedback::Hop(hop::Feedback { limit: Some(_), .. })));
@@ -263,18 +266,19 @@ fn messages_in_a_socket_count_like_messages_in_a_queue() {
     assert!(after(30, 0, 0).abs_diff(500) < 60 && after(20, 0, 10).abs_diff(500) < 60);
     // No message was read since, so none came.
     assert_eq!(after(60, 40, 0), 1_000);
-    // Rate feedback starts above a wait of 20 ms, and ends after a second below it.
-    let limited = |guard: &mut Guard<u32>, millis| {
+    // Rate feedback starts if every message waits for more than 40 ms, and ends after a second with little demand.
+    let limited = |guard: &mut Guard<u32>, waits: &[u32], millis| {
+        for wait in waits {
+            (0..4).for_each(|_| guard.note_wait(MILLI * *wait));
+        }
         guard.tick(at(millis), Duration::ZERO);
         let notice = guard.notice(at(millis), None);
         matches!(notice, Some(UpstreamFeedback::Hop(hop::Feedback { limit: Some(_), .. })))
     };
-    guard.on_waited(at(100), MILLI * 20);
-    assert!(!limited(&mut guard, 100));
-    guard.on_waited(at(200), MILLI * 21);
-    assert!(limited(&mut guard, 200));
-    assert!((300..=1_100).step_by(100).all(|millis| limited(&mut guard, millis)));
-    assert!(!limited(&mut guard, 1_200));
+    assert!(!limited(&mut guard, &[60, 40], 100));
+    assert!(limited(&mut guard, &[60, 41], 200));
+    assert!((300..=1_100).step_by(100).all(|millis| limited(&mut guard, &[], millis)));
+    assert!(!limited(&mut guard, &[], 1_200));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Callers, a balancer with a limit for each member, and members without overload control.
 //!
 //! A member has workers and one queue. A call is an INVITE, an ACK and, after a holding time, a BYE; these take a half,
-//! a tenth and four tenths of its cost. A hop takes 1 ms. Only messages that find the queue full are retransmitted,
+//! a tenth and four tenths of its cost. Only messages that find the queue full are retransmitted,
 //! after T1 and then at growing intervals: the tests require waits below T1, at which no others would be.
 
 use base::{Instant, Rng};
@@ -14,7 +14,6 @@ use std::collections::{BinaryHeap, VecDeque};
 
 /// Unix time at the start of a run.
 const DAY: Duration = Duration::from_hours(24);
-const HOP: Duration = Duration::from_millis(1);
 const HOLD_MEAN: f64 = 3.0;
 /// Initial value of Timers A and E.
 const T1: Duration = Duration::from_millis(500);
@@ -33,6 +32,11 @@ pub(crate) struct Member {
     pub(crate) speeds: Vec<(f64, f64)>,
     /// It stops from the first time (s) to the second.
     pub(crate) stall: Option<(f64, f64)>,
+    /// It also stops at the start of each period (s), for the second time (s): a quota of a container, or a collection
+    /// of garbage.
+    pub(crate) pauses: Option<(f64, f64)>,
+    /// Time of a message from the balancer to it, in seconds.
+    pub(crate) away: f64,
     /// Range of the delay of its response to an INVITE after the work, in seconds, uniformly distributed. It sends no
     /// 100.
     pub(crate) rings: (f64, f64),
@@ -54,6 +58,8 @@ impl Default for Member {
             workers: 1,
             speeds: vec![(0.0, 1.0)],
             stall: None,
+            pauses: None,
+            away: 0.001,
             rings: (0.0, 0.0),
             refuses: usize::MAX,
             swallows: 0.0,
@@ -75,8 +81,24 @@ impl Member {
     fn end(&self, start: f64, work: f64) -> f64 {
         let speed =
             self.speeds.iter().rev().find(|(from, _)| *from <= start).map_or(1.0, |(_, speed)| *speed);
-        let (end, (from, to)) = (start + work / speed, self.stall.unwrap_or((f64::MAX, f64::MAX)));
-        if start >= to || end <= from { end } else { end + to - from.max(start) }
+        let (mut at, mut left) = (start, work / speed);
+        loop {
+            let (from, to) = self.next_stop(at);
+            if at + left <= from {
+                return at + left;
+            }
+            left -= (from - at).max(0.0);
+            at = to;
+        }
+    }
+
+    /// Start and end of the present or next stop.
+    fn next_stop(&self, at: f64) -> (f64, f64) {
+        let stall = self.stall.filter(|(_, to)| at < *to).unwrap_or((f64::MAX, f64::MAX));
+        let Some((period, length)) = self.pauses else { return stall };
+        let start = (at / period).floor() * period;
+        let start = if at < start + length { start } else { start + period };
+        if stall.0 < start { stall } else { (start, start + length) }
     }
 }
 
@@ -218,6 +240,10 @@ impl World {
         self.now.saturating_since(Instant::ZERO).as_secs_f64()
     }
 
+    fn hop(&self, member: usize) -> Duration {
+        Duration::from_secs_f64(self.plan.members[member].away)
+    }
+
     fn exp(&mut self, mean: f64) -> f64 {
         Exp::new(1.0 / mean).expect("a mean above zero").sample(&mut self.rng)
     }
@@ -256,8 +282,8 @@ impl World {
     fn call(&mut self) {
         let time = self.time();
         let rate = self.plan.load.iter().rev().find(|(from, _)| *from <= time).map_or(0.0, |(_, rate)| *rate);
-        let gap = self.exp(1.0 / rate.max(0.1));
-        self.after(Duration::from_secs_f64(gap.min(1.0)), Event::Call);
+        let gap = self.exp(1.0 / rate.max(0.01));
+        self.after(Duration::from_secs_f64(if rate > 0.0 { gap } else { 0.01 }), Event::Call);
         if rate <= 0.0 {
             return;
         }
@@ -277,7 +303,7 @@ impl World {
         let job = Job { kind: Kind::Invite, member, shard, sent: now, lost: 0 };
         self.tell(job, |limit, now, _| limit.sent(now));
         self.open[member] += 1;
-        self.after(HOP, Event::Arrive(job));
+        self.after(self.hop(member), Event::Arrive(job));
     }
 
     fn arrive(&mut self, mut job: Job) {
@@ -332,10 +358,10 @@ impl World {
         let rings =
             if job.kind == Kind::Invite && most > 0.0 { self.rng.random_range(least..most) } else { 0.0 };
         if job.kind != Kind::Ack {
-            self.after(HOP + Duration::from_secs_f64(rings), Event::Back(job));
+            self.after(self.hop(job.member) + Duration::from_secs_f64(rings), Event::Back(job));
         }
         if job.kind == Kind::Invite {
-            let delay = (self.now + HOP).saturating_since(job.sent);
+            let delay = (self.now + self.hop(job.member)).saturating_since(job.sent);
             if job.lost == 0 {
                 self.second(job.sent).delays.push(delay.as_secs_f64());
             }
@@ -353,9 +379,12 @@ impl World {
             Kind::Invite => {
                 self.tell(job, |limit, now, sent| limit.answered(now, RequestKind::Invite, sent, true));
                 self.open[job.member] -= 1;
-                self.after(HOP, Event::Arrive(Job { kind: Kind::Ack, sent: now, lost: 0, ..job }));
+                self.after(
+                    self.hop(job.member),
+                    Event::Arrive(Job { kind: Kind::Ack, sent: now, lost: 0, ..job }),
+                );
                 let bye = Job { kind: Kind::Bye, sent: now + hold, lost: 0, ..job };
-                self.after(hold + HOP, Event::Arrive(bye));
+                self.after(hold + self.hop(job.member), Event::Arrive(bye));
             }
             Kind::Bye => self.tell(job, |limit, now, sent| limit.noted(now, RequestKind::Bye, sent)),
             Kind::Refusal | Kind::Failure => {
