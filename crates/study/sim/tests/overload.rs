@@ -1,6 +1,8 @@
 //! Overload control between typed messages: counts of the hosts, and state that they drop.
 
-use config::scenario::{FaultKind, Group, HostFault, Scenario, ScenarioFeedback, ScenarioLocal, Stream};
+use config::scenario::{
+    FaultKind, Group, HostFault, QuotaSettings, Scenario, ScenarioFeedback, ScenarioLocal, Stream,
+};
 use load::RateStep;
 use overload::RejectAt;
 use std::time::Duration;
@@ -35,6 +37,31 @@ fn a_window_beside_a_law_of_the_server_holds_ten_times_the_load() {
     for seed in 1..=4 {
         let goodput = goodput(&scenario, seed, 8, 14);
         assert!(goodput > 0.95 * 167.0, "{seed}: {goodput}");
+    }
+}
+
+/// A quota of half of the processor, or of a twentieth of a faster one, carries as many calls as a processor of half
+/// the speed. At 70 % of this load calls wait for the end of a stop, but hardly any is rejected.
+#[test]
+fn a_host_that_runs_half_of_the_time_carries_half_of_the_calls() {
+    let run = |rate, processor: Option<(u64, f64)>| {
+        let mut scenario = network(ScenarioLocal::Delay, ScenarioFeedback::None, &[(0, rate)], 60);
+        scenario.groups[1].capacities = vec![80.0];
+        scenario.groups[1].quota = processor
+            .map(|(period, processor)| QuotaSettings { period: Duration::from_millis(period), processor });
+        sim::model::run(&scenario, 1)
+    };
+    let at = |second: u64| base::Instant::from_millis(1_000 * second);
+    let goodput = |processor| run(250.0, processor).rates(at(10), at(60)).1;
+    for (period, processor) in [(20, 160.0), (100, 160.0), (20, 1_600.0)] {
+        let parts = Some((period, processor));
+        assert!((goodput(parts) / goodput(None) - 1.0).abs() < 0.05, "{parts:?}: {}", goodput(parts));
+        let results = run(60.0, parts);
+        let stream = &results.streams[0];
+        assert!(stream.outcomes.refused * 100 < stream.calls, "{parts:?}: {:?}", stream.outcomes);
+        let longest = stream.setup_delay.percentile(99.9).as_secs_f64();
+        let stop = period as f64 / 1e3 * (1.0 - 80.0 / processor);
+        assert!(longest > stop, "{parts:?}: {longest}");
     }
 }
 

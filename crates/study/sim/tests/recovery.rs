@@ -1,8 +1,11 @@
-//! No feedback law gets stuck: after an overload, any topology completes as many calls as a network without the
-//! overload.
+//! No feedback law gets stuck: after an overload or a pause of a host, any topology completes as many calls as a
+//! network without it.
 
 use base::{Instant, Rng};
-use config::scenario::{Costs, Group, Scenario, ScenarioFeedback, ScenarioLocal, Stream};
+use config::scenario::{
+    Costs, FaultKind, Group, HostFault, QuotaSettings, Scenario, ScenarioFeedback, ScenarioLocal,
+    StallSettings, Stream,
+};
 use core::time::Duration;
 use load::RandomTime;
 use load::RateStep;
@@ -73,6 +76,27 @@ fn control(groups: &mut [Group], rng: &mut Rng) {
     }
 }
 
+/// Stops some groups regularly: by a quota with a processor that is up to 20 times as fast, or by pauses of the same
+/// length. The mean capacity stays the same. Pauses are no busy time: if they take more than a tenth of the time, a
+/// processor with [`ScenarioLocal::Occupancy`] stays below the target of 0.9, and some networks do not recover.
+fn stop(group: &mut Group, rng: &mut Rng) {
+    let length = Duration::from_millis(rng.random_range(10..=300));
+    match rng.random_range(0..3) {
+        0 => {
+            let period = Duration::from_millis(rng.random_range(10..=100));
+            group.quota = Some(QuotaSettings { period, processor: rng.random_range(150.0..=2_400.0) });
+        }
+        1 => {
+            let least = if group.overload.local == ScenarioLocal::Occupancy { 15.0 } else { 0.1 };
+            let every = length.mul_f64(rng.random_range(least..=20.0));
+            group.stalls = Some(StallSettings { every, length: RandomTime::Fixed(length) });
+            let speed = 1.0 + length.as_secs_f64() / every.as_secs_f64();
+            group.capacities.iter_mut().for_each(|capacity| *capacity *= speed);
+        }
+        _ => {}
+    }
+}
+
 /// Calls per second of each stream at which the busiest host is fully loaded.
 fn carried(groups: &[Group], streams: &[Stream], costs: &Costs) -> f64 {
     let visits =
@@ -92,6 +116,10 @@ fn scenario(seed: u64) -> Scenario {
     let (mut groups, mut streams) = network(&mut rng);
     control(&mut groups, &mut rng);
     let carried = carried(&groups, &streams, &costs);
+    let mut stops = rng.fork("stops");
+    for group in &mut groups {
+        stop(group, &mut stops);
+    }
     let times = rng.random_range(1.5..=15.0);
     for stream in &mut streams {
         stream.load =
@@ -102,6 +130,21 @@ fn scenario(seed: u64) -> Scenario {
     let mut scenario = Scenario::new(groups, streams, warm_up + SECOND * COUNT);
     scenario.title = format!("network {seed}");
     (scenario.run.warm_up, scenario.run.bin) = (warm_up, SECOND);
+    scenario
+}
+
+/// Returns the scenario of this seed with a pause of a host in place of the overload.
+fn paused(seed: u64) -> Scenario {
+    let mut scenario = scenario(seed);
+    let mut rng = Rng::from_seed(seed).fork("pause");
+    scenario.streams.iter_mut().for_each(|stream| stream.load.truncate(1));
+    scenario.run.warm_up -= SECOND * OVERLOAD;
+    scenario.run.duration -= SECOND * OVERLOAD;
+    let path = &scenario.streams[0].path;
+    let group = path[rng.random_range(0..path.len())];
+    let host = rng.random_range(0..scenario.groups[group].count);
+    let length = Duration::from_millis(100).mul_f64(50_f64.powf(rng.random()));
+    scenario.faults.push(HostFault { group, host, at: SECOND * BEFORE, kind: FaultKind::Stall(length) });
     scenario
 }
 
@@ -116,27 +159,37 @@ fn completed(scenario: &Scenario, seed: u64) -> f64 {
     completed / offered
 }
 
-/// The same share without the overload.
+/// The same share without the overload or the pause.
 fn undisturbed(scenario: &Scenario, seed: u64) -> f64 {
     let mut calm = scenario.clone();
     calm.streams.iter_mut().for_each(|stream| stream.load.truncate(1));
+    calm.faults.clear();
     // No recovery is needed.
     calm.run.warm_up = SECOND * BEFORE;
     calm.run.duration = SECOND * (BEFORE + COUNT);
     completed(&calm, seed)
 }
 
-#[test]
-fn after_an_overload_any_network_completes_as_many_calls_as_before() {
+fn assert_recovery(disturbed: fn(u64) -> Scenario) {
     let one = |seed: usize| {
         let seed = seed as u64;
-        let scenario = scenario(seed);
+        let scenario = disturbed(seed);
         (completed(&scenario, seed), undisturbed(&scenario, seed), scenario)
     };
     for (after, before, scenario) in sweep::sweep(NETWORKS as usize, sweep::all_cores(), one, |_| ()) {
-        println!("{}: {after:.3} of the calls, {before:.3} without an overload", scenario.title);
+        println!("{}: {after:.3} of the calls, {before:.3} undisturbed", scenario.title);
         assert!(after > ENOUGH * before, "{after:.3} instead of {before:.3} of the calls: {scenario:#?}");
     }
+}
+
+#[test]
+fn after_an_overload_any_network_completes_as_many_calls_as_before() {
+    assert_recovery(scenario);
+}
+
+#[test]
+fn after_a_pause_of_a_host_any_network_completes_as_many_calls_as_before() {
+    assert_recovery(paused);
 }
 
 /// An edge through which calls enter and leave receives feedback about itself as a target.
