@@ -3,8 +3,8 @@
 
     docs/demo.py [path of sarabande]
 
-The moment is the middle of the last policy, when all the others can be compared with it; the text has the summary as
-well.
+The moment is the end of act 4, when ten times the capacity has arrived for some seconds; the text has the last screen
+as well.
 """
 
 import html
@@ -14,8 +14,8 @@ import subprocess
 import sys
 import time
 
-COLUMNS, ROWS = 104, 26
-ACT = re.compile(r"act 5/6 .*\n.*?([\d.]+) of ([\d.]+) s")
+COLUMNS, ROWS = 80, 24
+ACT = re.compile(r"act 4/5 .*\n.*?([\d.]+) of ([\d.]+) s")
 SESSION = "sarabande-demo-capture"
 
 # The sixteen colours of a terminal, on the dark background below.
@@ -40,9 +40,9 @@ def record(binary):
             time.sleep(0.1)
             text = tmux("capture-pane", "-p", "-t", SESSION)
             act = ACT.search(text)
-            if picture is None and act and float(act[1]) > 0.75 * float(act[2]):
+            if picture is None and act and float(act[1]) > 0.85 * float(act[2]):
                 picture = tmux("capture-pane", "-p", "-e", "-t", SESSION)
-            if "wrong server\n" in text and "policy  " in text and "╭" not in text:
+            if "More to see:" in text and "╭" not in text:
                 return picture, text.strip("\n")
     finally:
         tmux("kill-session", "-t", SESSION)
@@ -83,6 +83,8 @@ def drawn(glyph, x, y):
     if glyph in corner:
         vertical, horizontal = corner[glyph]
         return "line", f"M{middle:g} {vertical:g}Q{middle:g} {centre:g} {horizontal:g} {centre:g}"
+    if glyph == "░":
+        return "shade", f"M{x:g} {bottom - 1:g}h{CELL_WIDTH:g}v{3 - CELL_HEIGHT:g}h{-CELL_WIDTH:g}z"
     if "▁" <= glyph <= "█":
         # Bars of neighbouring rows are kept apart.
         height = (CELL_HEIGHT - 3) * (ord(glyph) - ord("▁") + 1) / 8
@@ -106,10 +108,11 @@ def svg(picture):
                 paths.setdefault(path[0], []).append(path[1])
         for kind, path in paths.items():
             paint = f'fill="none" stroke="{colour}"' if kind == "line" else f'fill="{colour}"'
+            paint += ' fill-opacity="0.4"' if kind == "shade" else ""
             out.append(f'<path {paint} d="{"".join(path)}"/>')
         weight = ' font-weight="bold"' if bold else ""
         # Each word has its own place, since fonts differ in width.
-        for word in re.finditer(r"[^\s─│╭╮╰╯▁-█]+", text):
+        for word in re.finditer(r"[^\s─│╭╮╰╯▁-█░]+", text):
             x = MARGIN + (column + word.start()) * CELL_WIDTH
             out.append(f'<text x="{x}" y="{y + 13}" fill="{colour}"{weight}>{html.escape(word[0])}</text>')
         column += len(text)

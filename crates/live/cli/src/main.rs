@@ -38,7 +38,7 @@ enum Command {
     Run(command::run::Arguments),
     /// Checks a configuration file, or prints the schema or the reference of all keys.
     Check(command::check::Arguments),
-    /// Shows the load balancer at work on this machine: servers, callers, and policies. Needs no other programs.
+    /// Shows in a minute what the load balancer is for, each time beside the plain alternative. Needs no other programs.
     Demo(command::demo::Arguments),
     /// Makes or answers calls, for tests and measurements.
     Load(command::load::Arguments),

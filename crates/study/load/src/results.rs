@@ -32,6 +32,11 @@ impl Times {
         self.0.len()
     }
 
+    /// Number of recorded times that do not exceed `limit`.
+    pub fn count_within(&self, limit: Duration) -> u64 {
+        self.0.count_between(0, u64::try_from(limit.as_micros()).unwrap_or(u64::MAX))
+    }
+
     /// Time in microseconds that `percent` (0 to 100) of the recorded times do not exceed; 0 when empty.
     pub fn percentile_us(&self, percent: f64) -> u64 {
         self.0.value_at_percentile(percent)
@@ -272,6 +277,7 @@ mod tests {
         assert_eq!(sum.invite_response.count(), 1_000);
         let p90 = sum.invite_response.percentile_us(90.0);
         assert!(p90.abs_diff(900_000) <= 900, "three digits: {p90}");
+        assert!(sum.invite_response.count_within(Duration::from_millis(900)).abs_diff(900) <= 1);
     }
 
     #[test]

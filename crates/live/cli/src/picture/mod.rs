@@ -1,12 +1,10 @@
 //! The live picture of servers at work, which the demos show.
 
-mod members;
+mod rate;
 mod screen;
-mod tracks;
 
-pub(crate) use members::{Line, draw_members};
+pub(crate) use rate::Rate;
 pub(crate) use screen::Screen;
-pub(crate) use tracks::{Past, Rate, Tracks};
 
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Rect};

@@ -1,8 +1,9 @@
 //! `sarabande demo`: the server, the servers behind it and their callers, all on loopback. Three demos share one
-//! [`stage`]: [`policies`], [`proxy`] and [`elastic`].
+//! [`stage`]: [`acts`], [`proxy`] and [`elastic`].
 
+mod acts;
 mod elastic;
-mod policies;
+mod neighbour;
 mod proxy;
 mod stage;
 mod view;
@@ -15,7 +16,7 @@ pub(crate) struct Arguments {
     #[command(subcommand)]
     other: Option<Other>,
     #[command(flatten)]
-    policies: policies::PolicyArguments,
+    acts: acts::ActArguments,
 }
 
 /// The other demos.
@@ -33,7 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.other {
         Some(Other::Proxy(arguments)) => proxy::run(arguments),
         Some(Other::Elastic(arguments)) => elastic::run(arguments),
-        None => policies::run(&arguments.policies),
+        None => acts::run(&arguments.acts),
     }
 }
 

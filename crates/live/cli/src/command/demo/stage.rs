@@ -10,7 +10,10 @@ use load::{
 };
 use ratatui::Frame;
 use server::{Handle, ModelProcessor, Server, StartError};
+use std::fs::DirBuilder;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -157,19 +160,31 @@ pub(super) fn free_port(ip: IpAddr) -> Result<SocketAddr> {
 
 /// Configuration of a server at this address.
 pub(super) fn configuration(address: SocketAddr, tables: &str) -> Result<Config> {
-    let text = format!(
-        r#"
-        [listen]
-        udp = ["{address}"]
-        threads = 1
-        [admin]
-        listen = false
-        [stop]
-        wait = "0s"
-        {tables}
-        "#
-    );
-    config::parse(&text, "demo").map_err(|errors| anyhow!("{errors}"))
+    let tables = format!("[stop]\nwait = \"0s\"\n{tables}");
+    config::parse(&configuration_text(address, &tables), "demo").map_err(|errors| anyhow!("{errors}"))
+}
+
+/// Text of the configuration of a server at this address.
+pub(super) fn configuration_text(address: SocketAddr, tables: &str) -> String {
+    format!("[listen]\nudp = [\"{address}\"]\nthreads = 1\n[admin]\nlisten = false\n{tables}")
+}
+
+/// A new folder, which only this user can read. Dropping it removes the folder.
+pub(super) struct Folder(pub(super) PathBuf);
+
+impl Folder {
+    pub(super) fn new(name: &str) -> Result<Self> {
+        let folder = std::env::temp_dir().join(format!("sarabande-demo-{}{name}", std::process::id()));
+        let made = DirBuilder::new().mode(0o700).create(&folder);
+        made.with_context(|| folder.display().to_string())?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 /// Starts callers of `uri` through `target`, with calls of the mean duration `hold`.
@@ -197,20 +212,20 @@ pub(super) fn call(
     Ok(agents::start_caller(socket, config, rng)?)
 }
 
-/// Starts an answerer at this address that answers without ringing.
+/// Starts an answerer that rings for the time `ring`.
 pub(super) fn answer(
-    address: SocketAddr,
     name: &str,
+    ring: Duration,
     service: ServiceModel,
     rng: &Rng,
 ) -> Result<RunningAgent<AnswererResults>> {
-    let socket = agents::bind(address)?;
+    let socket = agents::bind(ANY)?;
     let config = AnswererConfig {
         transport: Transport::Udp,
         listener: 0,
         local: socket.local_addr()?,
         name: name.to_owned(),
-        ring: RandomTime::Fixed(Duration::ZERO),
+        ring: RandomTime::Fixed(ring),
         trying: false,
         service,
         timers: Timers::default(),

@@ -2,15 +2,13 @@
 
 use super::scene::{Moment, Seen};
 use super::story::{Pace, Story};
-use crate::command::demo::stage::{ANY, Element, SEED, call, free_port};
+use crate::command::demo::stage::{ANY, Element, Folder, SEED, call, free_port};
 use anyhow::{Context, Result, anyhow};
 use base::Rng;
 use instruments::agents::RunningAgent;
 use load::CallResults;
-use std::fs::DirBuilder;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -42,24 +40,14 @@ pub(super) struct Cluster {
 }
 
 /// A folder with a file for each running server: its name is the address, its content the process id.
-struct Processes(PathBuf);
-
-impl Processes {
-    fn new() -> Result<Self> {
-        let folder = std::env::temp_dir().join(format!("sarabande-demo-{}", std::process::id()));
-        // A new folder of this user only, because the processes named in it are killed.
-        let made = DirBuilder::new().mode(0o700).create(&folder);
-        made.with_context(|| folder.display().to_string())?;
-        Ok(Self(folder))
-    }
-}
+/// Only this user can write there, because the processes named in it are killed.
+struct Processes(Folder);
 
 impl Drop for Processes {
     /// Kills the running servers.
     fn drop(&mut self) {
         let kill = ["-c", "kill $(cat \"$0\"/*) 2>/dev/null"];
-        let _ = Command::new("sh").args(kill).arg(&self.0).status();
-        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = Command::new("sh").args(kill).arg(&self.0.0).status();
     }
 }
 
@@ -71,8 +59,8 @@ impl Cluster {
             .context("the path of this program cannot be found, to run it as a server")?;
         let program = program.to_str().context("the path of this program is not UTF-8")?;
         let life = Duration::from_secs_f64(story.total) + BEYOND;
-        let processes = Processes::new()?;
-        let tables = pool(&servers, &scale(program, &processes.0, &story.pace, life), &story.pace);
+        let processes = Processes(Folder::new("")?);
+        let tables = pool(&servers, &scale(program, &processes.0.0, &story.pace, life), &story.pace);
         Ok(Self { servers, balancer: Element::start(ANY.ip(), &tables, None).await?, _processes: processes })
     }
 

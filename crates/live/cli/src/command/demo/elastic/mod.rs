@@ -2,7 +2,6 @@
 //! neighbour.
 
 mod cluster;
-mod neighbour;
 mod news;
 mod output;
 mod play;

@@ -1,8 +1,8 @@
 //! Events of the demo as sentences: states of the servers, and the capacity of the server with a neighbour.
 
 use super::cluster::{DISTURBED, name};
-use super::neighbour::SHARE;
 use super::scene::{Line, STOPPED};
+use crate::command::demo::neighbour::SHARE;
 
 /// Share of the earlier capacity below which a server is reported as fallen: at least one cut of the estimate. Above
 /// `BACK` it has recovered.

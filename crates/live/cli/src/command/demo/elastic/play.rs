@@ -1,11 +1,11 @@
 //! Runs the demo: starts the calls, disturbs one server for a time, and shows how the balancer reacts.
 
-use super::cluster::Cluster;
-use super::neighbour::Neighbour;
+use super::cluster::{Cluster, SERVICE};
 use super::output::Printed;
 use super::scene::Outcome;
 use super::story::{PHASES, Story};
 use super::tracks::Tracks;
+use crate::command::demo::neighbour::Neighbour;
 use crate::command::demo::stage::Screen;
 use anyhow::{Result, bail};
 use instruments::agents::RunningAgent;
@@ -40,7 +40,7 @@ async fn show(cluster: &Cluster, story: &Story, screen: &mut Screen<Printed>) ->
         let index = story.over(seconds);
         let phase = PHASES.get(index);
         match (phase.is_some_and(|phase| phase.has_neighbour), &neighbour) {
-            (true, None) => neighbour = Some(Neighbour::of(cluster.disturbed())?),
+            (true, None) => neighbour = Some(Neighbour::of(cluster.disturbed(), SERVICE)?),
             (false, Some(_)) => neighbour = None,
             _ => {}
         }

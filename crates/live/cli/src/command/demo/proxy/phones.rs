@@ -1,7 +1,7 @@
 //! The two phones: each registers, answers calls, and calls the other one.
 
 use super::registration::{Account, Registration};
-use crate::command::demo::stage::{ANY, SEED, answer, call};
+use crate::command::demo::stage::{SEED, answer, call};
 use anyhow::Result;
 use base::Rng;
 use instruments::agents::RunningAgent;
@@ -49,7 +49,7 @@ pub(super) struct Ringing {
 impl Ringing {
     pub(super) fn start() -> Result<Self> {
         let rng = Rng::from_seed(SEED);
-        let answerers = USERS.iter().map(|user| answer(ANY, user, ServiceModel::default(), &rng));
+        let answerers = USERS.iter().map(|user| answer(user, Duration::ZERO, ServiceModel::default(), &rng));
         Ok(Self { answerers: answerers.collect::<Result<_>>()?, rng })
     }
 

@@ -1,11 +1,10 @@
 //! The busy neighbour of a server: work that takes a part of its processor without passing the balancer.
 
-use super::cluster::SERVICE;
 use anyhow::Result;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use wire::build::RequestBuilder;
 
 /// Share of the processor that the neighbour takes.
@@ -22,13 +21,14 @@ pub(super) struct Neighbour {
 }
 
 impl Neighbour {
-    pub(super) fn of(server: SocketAddr) -> Result<Self> {
+    /// Starts the neighbour of a server with this time for one unit of work.
+    pub(super) fn of(server: SocketAddr, service: Duration) -> Result<Self> {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
         socket.connect(server)?;
         socket.set_nonblocking(true)?;
         let local = socket.local_addr()?;
         let (end, ended) = channel::<()>();
-        let gap = SERVICE.div_f64(SHARE);
+        let gap = service.div_f64(SHARE);
         let thread = std::thread::Builder::new().name("neighbour".to_owned()).spawn(move || {
             let (mut due, mut number, mut answer) = (Instant::now(), 0_u64, [0; 2048]);
             loop {
@@ -78,7 +78,8 @@ mod tests {
     #[test]
     fn each_request_has_its_own_transaction_and_call() {
         let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
-        let _neighbour = Neighbour::of(server.local_addr().expect("an address")).expect("a thread");
+        let _neighbour = Neighbour::of(server.local_addr().expect("an address"), Duration::from_millis(5))
+            .expect("a thread");
         let mut bytes = [0; 2048];
         let mut call_ids = Vec::new();
         for _ in 0..3 {
