@@ -75,6 +75,11 @@ impl Course {
     }
 }
 
+/// Steady loads, as multiples of the capacity.
+const LOADS: &[f64] = &[0.5, 0.95, 1.5, 2.0, 5.0, 10.0];
+/// A pool without limits of members.
+const UNLIMITED: &str = "overload = { law = \"none\" }";
+
 /// A step up and back.
 const STEP: &[(f64, f64)] = &[(0.8, 4.0), (2.4, 8.0), (0.8, 8.0)];
 
@@ -117,7 +122,7 @@ pub(super) fn members() -> Part {
         name: "members",
         title: "Two SIPp servers that know nothing of overload, behind a balancer",
         answerers: 0,
-        loads: &[0.5, 0.9, 1.1, 2.0, 5.0, 10.0],
+        loads: LOADS,
         ways: vec![
             way("none", |_| law("none")),
             way("gradient", |_| law("gradient")),
@@ -151,22 +156,29 @@ pub(super) fn members() -> Part {
 pub(super) fn chain() -> Part {
     const CORE: u8 = 97;
     const EDGES: [u8; 2] = [95, 96];
-    /// Keys of `[overload]` at the core and at the edges.
-    const WAYS: [(&str, &str, &str); 4] = [
-        ("nothing, local none", "local = \"none\"", "local = \"none\""),
-        ("nothing, local delay", "feedback = \"none\"", "local = \"delay\", triage = true"),
-        ("loss", "feedback = \"loss\"", "local = \"occupancy\", feedback = \"hop-by-hop\", triage = true"),
-        ("rate", "feedback = \"rate\"", "local = \"delay\", feedback = \"rate\", triage = true"),
+    /// Keys of `[overload]`, at the core and at the edges, and those of a simulated host. Without the latter, the pools
+    /// have their default law; otherwise they have none, since simulated hosts have no limits of members.
+    const WAYS: [(&str, &str, Option<&str>); 5] = [
+        ("nothing, local none", "local = \"none\"", Some("local = \"none\"")),
+        ("nothing, local delay", "feedback = \"none\"", Some("local = \"delay\", triage = true")),
+        (
+            "loss",
+            "feedback = \"loss\"",
+            Some("local = \"occupancy\", feedback = \"hop-by-hop\", triage = true"),
+        ),
+        ("rate", "feedback = \"rate\"", Some("local = \"delay\", feedback = \"rate\", triage = true")),
+        ("defaults", "local = \"delay\"", None),
     ];
-    let way = |(name, keys, _): (&'static str, &'static str, &str)| {
+    let way = |(name, keys, simulated): (&'static str, &'static str, Option<&'static str>)| {
         Way::new(name, move |rig, answerers, _| {
             let neighbours = if keys.contains("none\"") {
                 String::new()
             } else {
                 format!("neighbours = [\"{NETWORK}\"]\n")
             };
+            let law = if simulated.is_some() { UNLIMITED } else { "" };
             let role = |members: &[_]| {
-                let pool = pool(members, "forward = \"stateless\"");
+                let pool = pool(members, &format!("forward = \"stateless\"\n{law}"));
                 format!("{pool}\n[overload]\n{keys}\n{neighbours}")
             };
             let core = sarabande(rig, address(CORE), &role(answerers))?;
@@ -178,7 +190,8 @@ pub(super) fn chain() -> Part {
             Ok(EDGES.map(address).to_vec())
         })
     };
-    let model = |(name, _, keys): (&'static str, &str, &'static str)| {
+    let model = |(name, _, keys): (&'static str, &str, Option<&'static str>)| {
+        let keys = keys?;
         let simulates: Simulates = Box::new(move |capacity| {
             let edges = format!(
                 "[host.edge]\ncount = {}\ncapacity = \"unlimited\"\noverload = {{ {keys} }}\n",
@@ -186,22 +199,22 @@ pub(super) fn chain() -> Part {
             );
             model(&(edges + &proxy("core", capacity, keys)), &["edge", "core"])
         });
-        (name, simulates)
+        Some((name, simulates))
     };
     Part {
         name: "chain",
         title: "Two edges before a core",
         answerers: 1,
-        loads: &[0.9, 1.5, 2.0, 5.0, 10.0],
+        loads: LOADS,
         ways: WAYS.map(way).into(),
-        models: WAYS.map(model).into(),
+        models: WAYS.into_iter().filter_map(model).collect(),
         courses: vec![Course {
             name: "chain-step",
             title: "A step to 2.4 times the capacity and back, through a chain",
             loads: STEP,
             events: &[],
             act: None,
-            ways: &[1, 3],
+            ways: &[1, 3, 4],
         }],
     }
 }
@@ -221,7 +234,9 @@ pub(super) fn local() -> Part {
     ];
     let way = |(name, keys, _): (&'static str, &'static str, &str)| {
         Way::new(name, move |rig, answerers, _| {
-            let pool = pool(answerers, "forward = \"stateless\"");
+            // The defaults include the limits of members.
+            let law = if name == "delay" { "" } else { UNLIMITED };
+            let pool = pool(answerers, &format!("forward = \"stateless\"\n{law}"));
             let command = sarabande(rig, address(BALANCER), &format!("{pool}\n[overload]\n{keys}\n"))?;
             rig.start(QUOTA, "sarabande", &command)?;
             Ok(vec![address(BALANCER)])
@@ -236,7 +251,7 @@ pub(super) fn local() -> Part {
         name: "local",
         title: "A balancer that protects itself",
         answerers: 1,
-        loads: &[0.9, 1.5, 2.0, 3.0, 5.0, 10.0],
+        loads: LOADS,
         ways: WAYS.map(way).into(),
         models: WAYS.map(model).into(),
         courses: Vec::new(),
@@ -261,7 +276,7 @@ pub(super) fn kamailio() -> Part {
         name: "kamailio",
         title: "Kamailio, a stateful proxy",
         answerers: 1,
-        loads: &[0.9, 1.1, 2.0, 10.0],
+        loads: LOADS,
         ways: vec![
             Way::new("as it comes", |rig, answerers, _| start(rig, answerers, &[])),
             Way::new("ratelimit", |rig, answerers, capacity| {
@@ -272,10 +287,9 @@ pub(super) fn kamailio() -> Part {
             Way::new("pike", |rig, answerers, capacity| {
                 start(rig, answerers, &[format!("DENSITY={:.0}", 3.0 * capacity)])
             }),
-            Way::new("behind gradient", |rig, answerers, _| {
+            Way::new("behind Sarabande", |rig, answerers, _| {
                 let members = start(rig, answerers, &[])?;
-                let lines = "forward = \"stateless\"\noverload = { law = \"gradient\" }";
-                let balancer = sarabande(rig, address(BALANCER), &pool(&members, lines))?;
+                let balancer = sarabande(rig, address(BALANCER), &pool(&members, "forward = \"stateless\""))?;
                 rig.start(1.0, "sarabande", &balancer)?;
                 Ok(vec![address(BALANCER)])
             }),
