@@ -1,16 +1,12 @@
 //! The acts: their sides, their events and their verdicts.
 
 use super::cast::{CAST, Part, rate};
-use super::scene::Measured;
+use super::measured::{IN_TIME, Measured};
 use crate::command::demo::neighbour::SHARE;
 use crate::command::load::table::percentile;
 use load::{ArrivalPlan, ArrivalProcess, CallResults, RateStep, Times};
 use std::time::Duration;
 
-/// Index of the server that dies or becomes slow.
-pub(super) const DISTURBED: usize = 0;
-/// A call counts as served if it is answered within this time.
-pub(super) const IN_TIME: Duration = Duration::from_secs(1);
 /// Time of an act until its event, in seconds.
 pub(super) const EVENT_AT: f64 = 2.0;
 /// Time from the overload to the measurement of what is served: calls that waited before the law knew the limit are over.

@@ -3,8 +3,8 @@
 mod act;
 mod balancer;
 mod cast;
+mod measured;
 mod play;
-mod scene;
 mod side;
 mod summary;
 mod view;

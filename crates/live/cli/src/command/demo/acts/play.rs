@@ -1,9 +1,9 @@
 //! How an act is played.
 
 use super::act::{Act, EVENT_AT, Event};
-use super::scene::{Measured, Scene, Track};
+use super::measured::{Measured, Track};
 use super::side::Side;
-use super::view;
+use super::view::{self, Scene};
 use crate::command::demo::stage::{self, LineClock, Screen};
 use anyhow::Result;
 use load::CallResults;

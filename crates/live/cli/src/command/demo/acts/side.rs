@@ -1,7 +1,8 @@
 //! One side of an act: servers, callers, and a balancer between them.
 
-use super::act::{Act, DISTURBED, Event};
+use super::act::{Act, Event};
 use super::balancer::Balancer;
+use super::measured::DISTURBED;
 use crate::command::demo::neighbour::Neighbour;
 use crate::command::demo::stage::{SEED, call};
 use anyhow::Result;

@@ -1,8 +1,8 @@
 //! The live view of an act.
 
-use super::act::{Act, Event, IN_TIME};
+use super::act::{Act, Event};
 use super::cast::rate;
-use super::scene::{Figures, Scene, refused};
+use super::measured::{Figures, IN_TIME, refused};
 use crate::command::demo::view::{bar, draw_head, draw_text};
 use crate::command::load::table::{milliseconds, percentile};
 use crate::picture::{ACCENT, DIM, area, block, draw_keys};
@@ -11,6 +11,36 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Stylize as _};
 use ratatui::text::{Line as Text, Span};
 use ratatui::widgets::{Paragraph, Wrap};
+
+/// A moment to show.
+pub(super) struct Scene<'a> {
+    pub(super) acts: &'a [Act],
+    /// Number of the act.
+    pub(super) number: usize,
+    /// Whether the event has happened.
+    pub(super) is_disturbed: bool,
+    /// Seconds since the start.
+    pub(super) seconds: f64,
+    pub(super) sides: Vec<Figures>,
+    /// Verdicts of earlier acts.
+    pub(super) verdicts: &'a [(usize, String)],
+}
+
+impl<'a> Scene<'a> {
+    pub(super) fn act(&self) -> &'a Act {
+        &self.acts[self.number - 1]
+    }
+
+    /// Number of the act and of all acts.
+    pub(super) fn place(&self) -> String {
+        format!("{}/{}", self.number, self.acts.len())
+    }
+
+    /// Text about the event, or before it about the act.
+    pub(super) fn now(&self) -> &'static str {
+        if self.is_disturbed { self.act().news } else { self.act().title }
+    }
+}
 
 /// Cells of a server's bar: the calls of a fast server at its limit.
 const BAR: usize = 15;
@@ -34,8 +64,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, scene: &Scene<'_>) {
     }
     draw_verdicts(frame, below, scene);
     // A row of its own for the keys would cost a line of the verdicts.
-    let foot =
-        Rect { x: below.x + 2, y: below.bottom() - 1, width: below.width.saturating_sub(4), height: 1 };
+    let foot = Rect {
+        x: below.x + 2,
+        y: below.bottom().saturating_sub(1),
+        width: below.width.saturating_sub(4),
+        height: 1,
+    };
     draw_keys(frame, foot, " q quits ");
 }
 
@@ -98,7 +132,7 @@ fn draw_verdicts(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
 #[cfg(test)]
 mod tests {
     use super::super::act::acts;
-    use super::super::scene::Track;
+    use super::super::measured::Track;
     use super::*;
     use crate::command::demo::view::{assert_shown, rows};
     use load::CallResults;

@@ -1,9 +1,14 @@
-//! A moment of an act, and its measurements.
+//! Measurements of a side, now and at the end.
 
-use super::act::{Act, DISTURBED, IN_TIME};
 use super::cast::CAST;
 use crate::picture::Rate;
 use load::CallResults;
+use std::time::Duration;
+
+/// Index of the server that dies or becomes slow.
+pub(super) const DISTURBED: usize = 0;
+/// A call counts as served if it is answered within this time.
+pub(super) const IN_TIME: Duration = Duration::from_secs(1);
 
 /// Results of a side.
 pub(super) struct Measured {
@@ -72,35 +77,5 @@ impl Track {
         let rates = self.0.iter_mut().enumerate();
         let servers = rates.map(|(index, rate)| rate.sample(seconds, by_server(&results, index))).collect();
         Figures { servers, served: self.1.sample(seconds, served(&results)), results }
-    }
-}
-
-/// A moment to show.
-pub(super) struct Scene<'a> {
-    pub(super) acts: &'a [Act],
-    /// Number of the act.
-    pub(super) number: usize,
-    /// Whether the event has happened.
-    pub(super) is_disturbed: bool,
-    /// Seconds since the start.
-    pub(super) seconds: f64,
-    pub(super) sides: Vec<Figures>,
-    /// Verdicts of earlier acts.
-    pub(super) verdicts: &'a [(usize, String)],
-}
-
-impl<'a> Scene<'a> {
-    pub(super) fn act(&self) -> &'a Act {
-        &self.acts[self.number - 1]
-    }
-
-    /// Number of the act and of all acts.
-    pub(super) fn place(&self) -> String {
-        format!("{}/{}", self.number, self.acts.len())
-    }
-
-    /// Text about the event, or before it about the act.
-    pub(super) fn now(&self) -> &'static str {
-        if self.is_disturbed { self.act().news } else { self.act().title }
     }
 }
