@@ -108,9 +108,11 @@ impl ReadShare {
     /// Brings the share near to this one.
     pub(crate) fn set(&mut self, now: Instant, share: f64, sockets: &[UdpSocket]) {
         let halvings = if share >= 1.0 { 0 } else { (-share.log2()).round().max(1.0) as i32 };
+        if halvings == self.halvings || now < self.changed + CHANGE {
+            return;
+        }
         // Near the middle of two steps the present one stays.
-        let is_near = (-share.log2() - f64::from(self.halvings)).abs() < 0.75 && share < 1.0;
-        if halvings == self.halvings || is_near || now.saturating_since(self.changed) < CHANGE {
+        if share < 1.0 && (-share.log2() - f64::from(self.halvings)).abs() < 0.75 {
             return;
         }
         (self.halvings, self.changed) = (halvings, now);
@@ -122,6 +124,12 @@ impl ReadShare {
                 tracing::debug!(%error, "the kernel cannot drop new requests unread");
             }
         }
+    }
+
+    /// Time from which the kernel can pass everything again; `None` if it does. Requests that it drops do not wake the
+    /// thread.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        (self.halvings > 0).then_some(self.changed + CHANGE)
     }
 
     /// The present share, 0 to 1.

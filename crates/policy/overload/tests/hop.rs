@@ -186,6 +186,25 @@ fn a_neighbour_that_goes_leaves_its_share_to_the_others() {
     assert!((shares[299] - 160.0).abs() < 1.0, "all of 160: {}", shares[299]);
 }
 
+#[test]
+fn a_fraction_follows_a_step_of_the_load_in_some_periods() {
+    let mut receiver = HopReceiver::new(ReceiverLaw::Rate, Scope::NewRequests);
+    let wait = Duration::from_millis(41);
+    let busy = HostLoad { utilisation: 1.0, queue: 20, wait, standing: wait };
+    let mut fraction = 1.0;
+    for period in 1..=20_u64 {
+        // Sixteen of 64 offered requests can be served in a period.
+        for _ in 0..(64.0 * fraction) as u32 {
+            receiver.on_arrival(at(period * 100), 1, MessageClass::NewInvite);
+        }
+        (0..16).for_each(|_| receiver.on_served(MessageClass::NewInvite));
+        receiver.on_period(at(period * 100), &busy);
+        let Some(ClientLimit::Loss(limit)) = receiver.loss_feedback(1).limit else { continue };
+        fraction = limit;
+    }
+    assert!((0.2..0.27).contains(&fraction), "{fraction}");
+}
+
 /// A server refuses for ten seconds every request that its window lets in; returns the number.
 fn refused(sender: &mut HopSender, rng: &mut Rng) -> usize {
     let mut asked = 0;

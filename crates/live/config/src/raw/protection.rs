@@ -8,7 +8,7 @@ table! {
     /// (`docs/overload.md`). The unanswered requests of each member are limited by the delay of its answers. Requests
     /// above the limit or `max_rate` go to other members; if all are at their limits, they get 503 with a random
     /// Retry-After from 1 to 5 s. Requests within dialogs are never refused, and emergency calls (`urn:service:sos`)
-    /// may exceed the limit up to twice.
+    /// may exceed the limit up to twice or by eight.
     struct RawProtection {
         /// Law of the limit: `"gradient"`, which does best in the simulator, `"vegas"` or `"aimd"`; or `"none"`, no
         /// limit. There is no limit while a member answers in time. The default is `"none"` in a pool with a `queue`,

@@ -161,7 +161,9 @@ impl Worker {
             let period = self.meter.as_ref().map(Meter::deadline);
             let busy = self.shard.busy_deadline();
             let streams = self.streams.as_ref().and_then(|streams| streams.deadline());
-            let deadlines = [self.shard.deadline(), period, busy, streams, self.queue.deadline()];
+            // The queue has a deadline as long as it wants fewer than all requests.
+            let unread = self.queue.deadline().or_else(|| self.read_share.deadline());
+            let deadlines = [self.shard.deadline(), period, busy, streams, unread];
             self.alarm.set(now, deadlines.into_iter().fold(None, Instant::earliest));
             let end = self.clock.now();
             self.signals.on_turn_end(end);

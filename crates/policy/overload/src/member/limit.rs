@@ -39,7 +39,7 @@ const MEASURED: u32 = 8;
 /// Time for which a failure keeps its place, in seconds. Otherwise a server that refuses at once would have room at
 /// once.
 const LOSS_HOLDS: f64 = 1.0;
-/// The limit ends when it was not reached for this time.
+/// The limit ends when it was not needed for this time.
 const CALM: Duration = Duration::from_secs(5);
 /// The floor is measured when the time of day is a multiple of `MEASURE_FIRST`, as long as the limit is younger than
 /// this...
@@ -254,10 +254,13 @@ impl MemberLimit {
     /// Starts the limit.
     fn begin(&mut self, now: Instant) {
         let open = self.taken(now);
-        let at_pace = self.pace.rate(now).map(|rate| rate * self.meter.bearable());
-        // A server that has stopped keeps its open requests, and gets a new one for each that it answers.
-        let at_pace = if self.pace.has_stopped(now) { Some(open) } else { at_pace };
-        self.hold(now, at_pace.unwrap_or(open / 2.0).min(open), false);
+        let limit = match self.pace.rate(now) {
+            // A server that has stopped keeps its open requests, and gets a new one for each that it answers.
+            Some(_) if self.pace.has_stopped(now) => open,
+            Some(rate) => open.min(rate * self.meter.bearable()),
+            None => open / 2.0,
+        };
+        self.hold(now, limit, false);
     }
 
     fn hold(&mut self, now: Instant, limit: f64, doubles: bool) {
@@ -268,6 +271,7 @@ impl MemberLimit {
         self.end_measurement(now);
     }
 
+    /// Smallest limit now.
     fn least(&self, now: Instant) -> f64 {
         let requests = self.pace.rate(now).filter(|_| !self.fails).map_or(0.0, |rate| LEAST_TIME * rate);
         requests.clamp(LEAST, LEAST_MOST)

@@ -5,14 +5,16 @@
 //! wait, for any cost of a request and any speed of the server. [`MemberLaw`] names the laws that move the limit.
 //!
 //! - *Without overload* there is no limit. A server without history gets all requests.
-//! - *The limit starts* when two batches of responses in a row are late or failing. A batch is late if its shortest
-//!   response time is T1/4 above the shortest known time. A batch is failing if as many requests failed as were
-//!   answered. The limit also starts when the open requests would take most of T1 at the pace of the responses. The
-//!   first limit is this pace times the tolerated wait.
+//! - *The limit starts* when two batches of responses in a row are late or failing, unless the delay falls from one to
+//!   the next, as it does after a pause. A batch is late if its shortest response time is 2/5 T1 above 1.5 times the
+//!   shortest known time. A batch is failing if as many requests failed as were answered. The limit also starts when the
+//!   open requests would take most of T1 at the fastest pace of the last seconds. The first limit is this pace times the
+//!   tolerated wait, or all open requests of a server that has stopped.
 //! - *A server that loses requests* before responses are late has a queue shorter than the tolerated wait. Then the
-//!   tolerated wait is halved, down to a quarter, and the limit starts.
+//!   tolerated wait is halved, down to a quarter, and the limit starts or falls.
 //! - *While it holds*, the law moves it after each batch of responses to requests sent since the last reduction.
-//! - *It ends* when it was not reached for five seconds.
+//! - *It ends* when it was not needed for five seconds: the responses were in time, and it was not reached while requests
+//!   waited.
 
 mod aimd;
 mod batch;

@@ -12,7 +12,7 @@ pub(super) const EVENT_AT: f64 = 2.0;
 /// Time from the overload to the measurement of what is served: calls that waited before the law knew the limit are over.
 const SETTLE: f64 = 4.0;
 
-/// What happens in an act.
+/// Disturbance in an act.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Event {
     None,
