@@ -20,7 +20,7 @@ use crate::generator::{Level, LoadGenerator, OfferedLoad};
 use crate::log::WindowResult;
 use crate::rig::{ProgramPaths, Rig, beside};
 use crate::study::{
-    Alternative, Bound, Cell, Measure, Over, Picture, Question, Round, Samples, Session, Study,
+    Alternative, Bound, Cell, Layout, Measure, Over, Picture, Question, Round, Samples, Session, Study,
     StudyArguments, Values,
 };
 use parts::{Part, Start, Way};
@@ -92,12 +92,15 @@ pub(crate) struct Sample {
     capacity: f64,
 }
 
-fn measures() -> Vec<Measure<Sample>> {
-    let measure = |column, digits, of| Measure { column, digits: Some(digits), of };
+/// The measures, of which tables show these.
+fn measures(shown: &[&str]) -> Vec<Measure<Sample>> {
+    let measure =
+        |column, digits, of| Measure { column, digits: shown.contains(&column).then_some(digits), of };
     vec![
         measure("offered", 0, |it: &Sample| it.window.offered),
         measure("in_time", 0, |it| it.window.goodput),
         measure("in_time_of_capacity", 2, |it| it.window.goodput / it.capacity),
+        measure("in_time_of_offered", 2, |it| it.window.goodput / it.window.offered),
         measure("set_up", 0, |it| it.window.set_up),
         measure("refused_of_offered", 2, |it| it.window.refused / it.window.offered),
         measure("repetitions_a_call", 2, |it| it.window.repetitions / it.window.offered),
@@ -200,8 +203,9 @@ impl OverloadBench {
         let axis = || Over::Places(Axis::log("offered load (times the capacity)"));
         Study {
             at: "load",
+            layout: Layout::LineForEachMeasure,
             cells: vec![Cell::new(part.title, live.chain(models).collect())],
-            measures: measures(),
+            measures: measures(&["in_time_of_capacity", "refused_of_offered", "p50_ms", "p99_ms"]),
             // The first way has no overload control.
             questions: part.ways[1..].iter().map(question).collect(),
             pictures: vec![
@@ -244,7 +248,7 @@ impl OverloadBench {
             at: "time",
             marks: course.marks(),
             cells: vec![Cell::new(course.title, course.ways.iter().map(alternative).collect())],
-            measures: measures(),
+            measures: measures(&["in_time_of_offered", "refused_of_offered", "p99_ms"]),
             pictures: vec![Picture {
                 title: course.title,
                 column: "in_time_of_capacity",

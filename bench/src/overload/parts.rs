@@ -159,14 +159,18 @@ pub(super) fn chain() -> Part {
     /// Keys of `[overload]`, at the core and at the edges, and those of a simulated host. Without the latter, the pools
     /// have their default law; otherwise they have none, since simulated hosts have no limits of members.
     const WAYS: [(&str, &str, Option<&str>); 5] = [
-        ("nothing, local none", "local = \"none\"", Some("local = \"none\"")),
-        ("nothing, local delay", "feedback = \"none\"", Some("local = \"delay\", triage = true")),
+        ("nothing", "local = \"none\"", Some("local = \"none\"")),
+        ("delay", "feedback = \"none\"", Some("local = \"delay\", triage = true")),
         (
-            "loss",
+            "loss and delay",
             "feedback = \"loss\"",
             Some("local = \"occupancy\", feedback = \"hop-by-hop\", triage = true"),
         ),
-        ("rate", "feedback = \"rate\"", Some("local = \"delay\", feedback = \"rate\", triage = true")),
+        (
+            "rate and delay",
+            "feedback = \"rate\"",
+            Some("local = \"delay\", feedback = \"rate\", triage = true"),
+        ),
         ("defaults", "local = \"delay\"", None),
     ];
     let way = |(name, keys, simulated): (&'static str, &'static str, Option<&'static str>)| {
@@ -221,31 +225,33 @@ pub(super) fn chain() -> Part {
 
 /// One limited balancer with local overload control, in front of an unlimited answerer.
 pub(super) fn local() -> Part {
-    /// Keys of `[overload]`, and those of a simulated host.
-    const WAYS: [(&str, &str, &str); 4] = [
-        ("none", "local = \"none\"", "local = \"none\""),
+    /// Keys of the pool and of `[overload]`, and those of a simulated host.
+    const WAYS: [(&str, &str, &str, Option<&str>); 5] = [
+        ("none", UNLIMITED, "local = \"none\"", Some("local = \"none\"")),
         (
             "bang-bang, Retry-After",
+            UNLIMITED,
             "local = \"bang-bang\"\nretry_after = \"2s\"",
-            "local = \"bang-bang\", triage = true",
+            Some("local = \"bang-bang\", triage = true"),
         ),
-        ("occupancy", "local = \"occupancy\"", "local = \"occupancy\", triage = true"),
-        ("delay", "local = \"delay\"", "local = \"delay\", triage = true"),
+        ("occupancy", UNLIMITED, "local = \"occupancy\"", Some("local = \"occupancy\", triage = true")),
+        ("delay", UNLIMITED, "local = \"delay\"", Some("local = \"delay\", triage = true")),
+        // The defaults include the limits of members, which simulated hosts do not have.
+        ("defaults", "", "", None),
     ];
-    let way = |(name, keys, _): (&'static str, &'static str, &str)| {
+    let way = |(name, law, keys, _): (&'static str, &'static str, &'static str, Option<&str>)| {
         Way::new(name, move |rig, answerers, _| {
-            // The defaults include the limits of members.
-            let law = if name == "delay" { "" } else { UNLIMITED };
             let pool = pool(answerers, &format!("forward = \"stateless\"\n{law}"));
             let command = sarabande(rig, address(BALANCER), &format!("{pool}\n[overload]\n{keys}\n"))?;
             rig.start(QUOTA, "sarabande", &command)?;
             Ok(vec![address(BALANCER)])
         })
     };
-    let model = |(name, _, keys): (&'static str, &str, &'static str)| {
+    let model = |(name, _, _, keys): (&'static str, &str, &str, Option<&'static str>)| {
+        let keys = keys?;
         let simulates: Simulates =
             Box::new(move |capacity| model(&proxy("front", capacity, keys), &["front"]));
-        (name, simulates)
+        Some((name, simulates))
     };
     Part {
         name: "local",
@@ -253,7 +259,7 @@ pub(super) fn local() -> Part {
         answerers: 1,
         loads: LOADS,
         ways: WAYS.map(way).into(),
-        models: WAYS.map(model).into(),
+        models: WAYS.into_iter().filter_map(model).collect(),
         courses: Vec::new(),
     }
 }
@@ -278,7 +284,7 @@ pub(super) fn kamailio() -> Part {
         answerers: 1,
         loads: LOADS,
         ways: vec![
-            Way::new("as it comes", |rig, answerers, _| start(rig, answerers, &[])),
+            Way::new("alone", |rig, answerers, _| start(rig, answerers, &[])),
             Way::new("ratelimit", |rig, answerers, capacity| {
                 let pipe = format!("PIPE=\"0:TAILDROP:{:.0}\"", 0.9 * capacity);
                 start(rig, answerers, &["RATE=1".to_owned(), pipe])

@@ -36,6 +36,7 @@ pub(crate) struct Study<'a, S> {
     pub(crate) at: &'static str,
     /// Events, if places are times. Tables then have a line for the time up to each mark.
     pub(crate) marks: Vec<(String, f64)>,
+    pub(crate) layout: Layout,
     pub(crate) cells: Vec<Cell<'a, S>>,
     pub(crate) measures: Vec<Measure<S>>,
     pub(crate) questions: Vec<Question>,
@@ -51,12 +52,22 @@ impl<S> Study<'_, S> {
             head: head.into(),
             at: "",
             marks: Vec::new(),
+            layout: Layout::LineForEachPlace,
             cells: Vec::new(),
             measures: Vec::new(),
             questions: Vec::new(),
             pictures: Vec::new(),
         }
     }
+}
+
+/// Form of the table of values.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// A column for each measure.
+    LineForEachPlace,
+    /// A column for each place.
+    LineForEachMeasure,
 }
 
 /// Conditions under which alternatives are compared.

@@ -9,7 +9,7 @@ use papers::report::{self, Axis, Figure, Plot, PlotSeries, ReportTable, Statemen
 use sim::stats::Interval;
 
 use super::verdict::{over, shown};
-use super::{Cell, Rows, Study};
+use super::{Cell, Layout, Rows, Study};
 use crate::report::number;
 
 /// A picture of rows.
@@ -43,7 +43,10 @@ pub(crate) struct Section {
 impl Section {
     pub(crate) fn of<S>(study: &Study<'_, S>, rows: &Rows) -> Self {
         let mut tables: Vec<ReportTable> = verdicts(study, rows).into_iter().collect();
-        tables.push(values(study, rows));
+        tables.push(match study.layout {
+            Layout::LineForEachPlace => values(study, rows),
+            Layout::LineForEachMeasure => values_by_place(study, rows),
+        });
         let plots: Vec<Plot> =
             study.pictures.iter().flat_map(|picture| plots(study, rows, picture)).collect();
         let plots = plots.into_iter().filter(|plot| plot.series.iter().any(|line| !line.points.is_empty()));
@@ -169,6 +172,30 @@ fn values<S>(study: &Study<'_, S>, rows: &Rows) -> ReportTable {
                 over(of(column)).map_or_else(String::new, |value| shown(value, *digits))
             });
             table.rows.push(names.chain([rounds.to_string()]).chain(numbers).collect());
+        }
+    }
+    table
+}
+
+/// Table of means over rounds with their intervals, with a column for each place. The study has one cell.
+fn values_by_place<S>(study: &Study<'_, S>, rows: &Rows) -> ReportTable {
+    let mut places: Vec<f64> =
+        pairs(study).flat_map(|(cell, alternative)| rows.places(&cell.name, alternative)).collect();
+    places.sort_by(f64::total_cmp);
+    places.dedup();
+    let mut table = ReportTable::new(["alternative", study.at]);
+    table.header.extend(places.iter().map(f64::to_string));
+    let has_rows =
+        |(cell, alternative): &(&Cell<'_, S>, &str)| !rows.places(&cell.name, alternative).is_empty();
+    for (cell, alternative) in pairs(study).filter(has_rows) {
+        for (column, digits) in study.measures.iter().filter_map(|it| Some((it.column, it.digits?))) {
+            let value = |at: &f64| {
+                let found = rows.values(&cell.name, alternative, Some(*at), column);
+                over(found.into_iter().map(|(_, value)| value).collect())
+                    .map_or_else(String::new, |value| shown(value, digits))
+            };
+            let names = [alternative.to_owned(), column.to_owned()];
+            table.rows.push(names.into_iter().chain(places.iter().map(value)).collect());
         }
     }
     table
@@ -336,6 +363,17 @@ mod tests {
         let points: Vec<Vec<usize>> =
             section.plots.iter().map(|plot| plot.series.iter().map(|it| it.points.len()).collect()).collect();
         assert_eq!(points[..2], [vec![2, 2], vec![1, 1]]);
+    }
+
+    #[test]
+    fn a_wide_table_has_a_column_for_each_place() {
+        let mut study = Study { layout: Layout::LineForEachMeasure, ..study(Vec::new()) };
+        study.cells.truncate(1);
+        let section = Section::of(&study, &measured());
+        let table = &section.tables[1];
+        assert_eq!(table.header.join(" "), "alternative second 0 1");
+        let lines: Vec<_> = table.rows.iter().map(|row| row.join(" ")).collect();
+        assert_eq!(lines, ["a ms 1.5 ± 6.4 3.0 ± 12.7", "b ms 6.0 ± 25.4 6.0 ± 25.4"]);
     }
 
     #[test]

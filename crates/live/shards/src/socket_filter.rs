@@ -92,35 +92,37 @@ impl SocketFilter {
     }
 }
 
-/// Share of the new requests that the kernel passes to a thread, in halves, since a change takes long.
-#[derive(Default)]
+/// Share of the new requests that the kernel passes to a thread. It is changed in large steps, since a change takes long.
 pub(crate) struct ReadShare {
     filter: Option<Box<SocketFilter>>,
-    /// The share is a half to the power of this number.
-    halvings: i32,
+    share: f64,
     changed: Instant,
 }
 
 /// Shortest time between two changes, long compared with the time of a change.
 const CHANGE: Duration = Duration::from_millis(500);
+/// Smallest factor of a change.
+const STEP: f64 = 1.2;
+
+impl Default for ReadShare {
+    fn default() -> Self {
+        Self { filter: None, share: 1.0, changed: Instant::ZERO }
+    }
+}
 
 impl ReadShare {
     /// Brings the share near to this one.
     pub(crate) fn set(&mut self, now: Instant, share: f64, sockets: &[UdpSocket]) {
-        let halvings = if share >= 1.0 { 0 } else { (-share.log2()).round().max(1.0) as i32 };
-        if halvings == self.halvings || now < self.changed + CHANGE {
+        let is_near = (1.0 / STEP..STEP).contains(&(share / self.share));
+        let ends = share >= 1.0 && self.share < 1.0;
+        if (is_near && !ends) || now < self.changed + CHANGE {
             return;
         }
-        // Near the middle of two steps the present one stays.
-        if share < 1.0 && (-share.log2() - f64::from(self.halvings)).abs() < 0.75 {
-            return;
-        }
-        (self.halvings, self.changed) = (halvings, now);
+        (self.share, self.changed) = (share, now);
         let seed = || RandomState::new().hash_one(()) as u32;
         let filter = self.filter.get_or_insert_with(|| Box::new(SocketFilter::new(seed())));
-        let share = (halvings > 0).then(|| 0.5_f64.powi(halvings));
         for socket in sockets {
-            if let Err(error) = filter.pass(socket, share) {
+            if let Err(error) = filter.pass(socket, (share < 1.0).then_some(share)) {
                 tracing::debug!(%error, "the kernel cannot drop new requests unread");
             }
         }
@@ -129,12 +131,12 @@ impl ReadShare {
     /// Time from which the kernel can pass everything again; `None` if it does. Requests that it drops do not wake the
     /// thread.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        (self.halvings > 0).then_some(self.changed + CHANGE)
+        (self.share < 1.0).then_some(self.changed + CHANGE)
     }
 
     /// The present share, 0 to 1.
     pub(crate) fn get(&self) -> f64 {
-        0.5_f64.powi(self.halvings)
+        self.share
     }
 }
 

@@ -144,9 +144,14 @@ impl TriageQueue {
         let arrived = Instant::from_nanos(now.as_nanos().saturating_sub(waited));
         let class = class_of(bytes, is_trusted);
         let hash = self.hasher.hash_one((flow.peer, bytes));
+        if class.is_new() {
+            self.refusing.on_read();
+        }
         if !self.hashes.insert(hash) {
             self.counts.copies += 1;
-            self.refusing.on_dropped();
+            if class.is_new() {
+                self.refusing.on_dropped();
+            }
             return;
         }
         let message = Waiting { flow, class, arrived, hash, start: 0, length: bytes.len() };
@@ -160,8 +165,8 @@ impl TriageQueue {
     }
 
     fn note_dropped(&mut self, message: &Waiting) {
-        self.refusing.on_dropped();
         if message.class.is_new() {
+            self.refusing.on_dropped();
             self.dropped.insert(message.hash, ());
         }
     }
@@ -208,23 +213,26 @@ impl TriageQueue {
             Tier::Last | Tier::Never => false,
         };
         rules.decision(message.class, waited) == TriageDecision::Drop
-            || (is_late && !self.refusing.may_refuse(now, message.class.tier()))
+            || (is_late && !self.refusing.may_refuse(message.class.tier()))
     }
 
     /// Adds the time of deciding about refused requests and of writing the responses. Reading the requests and their
     /// ACKs takes about as long again.
-    pub(crate) fn on_refused(&mut self, now: Instant, spent: Duration) {
-        self.refusing.on_refused(now, spent * 2);
+    pub(crate) fn on_refused(&mut self, spent: Duration) {
+        self.refusing.on_refused(spent * 2);
     }
 
-    /// Counts messages that the thread has read.
-    pub(crate) fn on_read(&mut self, count: usize) {
-        self.refusing.on_read(count);
+    /// Counts a message that is handled without waiting here.
+    pub(crate) fn on_direct(&mut self, bytes: &[u8]) {
+        if self.refusing.deadline().is_some() && class_of(bytes, false).is_new() {
+            self.refusing.on_read();
+        }
     }
 
-    /// Share of new requests that the thread should read, 0 to 1.
-    pub(crate) fn pass(&mut self, now: Instant) -> f64 {
-        self.refusing.roll(now);
+    /// Share of new requests that the thread should read, 0 to 1. The kernel has passed the share `passed` so far, and
+    /// `busy` is the thread's busy time.
+    pub(crate) fn pass(&mut self, now: Instant, passed: f64, busy: Duration) -> f64 {
+        self.refusing.roll(now, passed, busy);
         self.refusing.pass()
     }
 
@@ -403,14 +411,17 @@ mod tests {
         assert_eq!(starts(&mut queue, 32_000), ["SIP/2.0"]);
         assert_eq!(queue.counts.dropped, 1);
         // Four tenths of the time.
-        (30_000..32_100)
-            .for_each(|at| queue.on_refused(Instant::from_millis(at), Duration::from_micros(200)));
+        for at in 30_000..32_100 {
+            queue.on_refused(Duration::from_micros(200));
+            queue.pass(Instant::from_millis(at), 1.0, Duration::ZERO);
+        }
         for start in ["INVITE sip:a SIP/2.0", "INVITE urn:service:sos SIP/2.0"] {
             queue.push(Instant::from_millis(32_000), Duration::ZERO, flow(), &message(start, "", 1), false);
         }
         assert_eq!(starts(&mut queue, 32_110).len(), 1, "the emergency call");
         for (start, waited) in [("INVITE sip:a SIP/2.0", 500), ("INVITE sip:b SIP/2.0", 0)] {
             let now = Instant::from_millis(40_000);
+            queue.pass(now, 1.0, Duration::ZERO);
             queue.push(now, Duration::ZERO, flow(), &message(start, "", 1), false);
             let turn = queue.pop(now, &Triage::default(), LATE).expect("the copy is served");
             assert_eq!(

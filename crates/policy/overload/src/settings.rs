@@ -73,7 +73,7 @@ pub struct OverloadSettings {
 impl OverloadSettings {
     /// Default of a server: new requests are accepted by their wait, and messages that finish calls are served first.
     pub fn by_wait() -> Self {
-        let local = LocalLaw::Delay(delay::DelaySettings::default());
+        let local = LocalLaw::Delay(delay::DelaySettings::ORDERED);
         Self { local, triage: Some(Triage::default()), ..Self::default() }
     }
 
@@ -82,11 +82,11 @@ impl OverloadSettings {
         *self == Self { alternate: self.alternate, ..Self::default() }
     }
 
-    /// Wait from which a new request counts as late: the onset of the law `delay`, or T1/16 with other laws.
+    /// Wait from which a new request counts as late: the onset of the law `delay`, or T1/8 with other laws.
     pub fn late(&self) -> Duration {
         match self.local {
             LocalLaw::Delay(settings) => settings.onset,
-            _ => delay::DelaySettings::default().onset,
+            _ => delay::DelaySettings::ORDERED.onset,
         }
     }
 

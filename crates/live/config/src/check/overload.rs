@@ -37,7 +37,7 @@ pub(super) fn check(raw: &RawOverload, report: &mut Report<'_>) -> Option<Overlo
         }
         (ScenarioLocal::BangBang, None) => LocalLaw::BangBang(watermarks),
         (ScenarioLocal::Occupancy, _) => LocalLaw::Occupancy(occupancy::OccupancySettings::default()),
-        (ScenarioLocal::Delay, _) => LocalLaw::Delay(delay::DelaySettings::default()),
+        (ScenarioLocal::Delay, _) => LocalLaw::Delay(delay::DelaySettings::ORDERED),
     };
     // A limit on the wire counts all requests (RFC 7339 §5.3, RFC 7415 §3.4).
     let (feedback, scope) = match feedback {

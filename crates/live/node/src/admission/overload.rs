@@ -179,8 +179,12 @@ impl Overload {
         is_member || self.is_neighbour(ip)
     }
 
-    pub(crate) fn triage(&self) -> Option<Triage> {
-        self.control.laws.triage
+    pub(crate) fn triage(&self) -> Triage {
+        self.control.laws.triage.unwrap_or_default()
+    }
+
+    pub(crate) fn has_triage(&self) -> bool {
+        self.control.laws.triage.is_some()
     }
 
     /// Returns when the laws need the busy time of the thread.

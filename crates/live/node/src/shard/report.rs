@@ -57,9 +57,14 @@ impl Shard {
         self.site.admission.overload.neighbours(now)
     }
 
-    /// Returns the rules of the queue in front of the shard, if it is to have one.
-    pub fn triage(&self) -> Option<overload::Triage> {
+    /// Returns the rules of the queue in front of the shard.
+    pub fn triage(&self) -> overload::Triage {
         self.site.admission.overload.triage()
+    }
+
+    /// Returns whether messages that wait are handled in the order of their classes.
+    pub fn has_triage(&self) -> bool {
+        self.site.admission.overload.has_triage()
     }
 
     /// Returns the waiting time from which on a new request counts as late.

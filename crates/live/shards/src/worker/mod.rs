@@ -186,7 +186,7 @@ impl Worker {
             self.read_rings(now);
             self.read_inlet(now, inlet);
             self.serve_queue();
-            let share = self.queue.pass(now);
+            let share = self.queue.pass(now, self.read_share.get(), self.signals.busy());
             self.read_share.set(now, share, &self.sockets);
             if busy.is_some_and(|busy| busy <= now) {
                 self.shard.handle(now, ShardInput::Busy(self.signals.busy()), &mut self.out);

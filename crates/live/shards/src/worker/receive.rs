@@ -45,11 +45,10 @@ impl Worker {
             if count > 0 {
                 self.signals.on_waited(now, waited(&self.receive, 0, at_most));
             }
-            let queues = self.shard.triage().is_some() && (count == BATCH || self.queue.len() > 0);
+            let queues = self.queue.len() > 0 || (count == BATCH && self.shard.has_triage());
             let own = self.hand_over(listener, count);
             if queues {
                 self.queue_up(listener, &own, at_most);
-                self.queue.on_read(count);
             } else {
                 self.take_all(now, listener, &own, at_most);
             }
@@ -74,6 +73,7 @@ impl Worker {
                 self.shard.handle(now, wait(&self.receive, index), &mut self.out);
             }
             let (bytes, from) = self.receive.get(index);
+            self.queue.on_direct(bytes);
             let Self { shard, out, traffic, processes, .. } = self;
             let handed = Handed::Message { flow: Flow::udp(listener, from), bytes };
             take(shard, processes, traffic, now, &handed, out);
@@ -102,7 +102,10 @@ impl Worker {
 
     /// Handles a batch of waiting messages in the order of their classes.
     pub(crate) fn serve_queue(&mut self) {
-        let Some(rules) = self.shard.triage().filter(|_| self.queue.len() > 0) else { return };
+        if self.queue.len() == 0 {
+            return;
+        }
+        let rules = self.shard.triage();
         let (start, late) = (self.clock.now(), self.shard.late());
         let (mut now, mut refusing, mut refused) = (start, Duration::ZERO, 0_u32);
         for _ in 0..BATCH {
@@ -130,7 +133,7 @@ impl Worker {
         if refused > 0 {
             let part = (f64::from(refused) / sent.max(1) as f64).min(1.0);
             refusing += now.saturating_since(to_send).mul_f64(part);
-            self.queue.on_refused(now, refusing);
+            self.queue.on_refused(refusing);
         }
     }
 
@@ -161,7 +164,7 @@ impl Worker {
         for ring in 0..self.peers.receivers.len() {
             for taken in 0..BATCH * READ_MOST {
                 let Self { shard, out, traffic, peers, processes, queue, .. } = self;
-                let queues = shard.triage().is_some() && (taken >= BATCH || queue.len() > 0);
+                let queues = queue.len() > 0 || (taken >= BATCH && shard.has_triage());
                 if taken >= BATCH && !queues {
                     break;
                 }

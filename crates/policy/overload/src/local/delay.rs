@@ -17,6 +17,13 @@ pub struct DelaySettings {
     pub bound: Duration,
 }
 
+impl DelaySettings {
+    /// Bounds of a host that serves messages of existing calls first, T1/8 and T1/4: 62 ms and 125 ms. Only new requests
+    /// wait there, for the whole backlog, so a call is set up soon after this wait.
+    pub const ORDERED: Self =
+        Self { onset: Duration::from_micros(62_500), bound: Duration::from_millis(125) };
+}
+
 impl Default for DelaySettings {
     /// T1/16 and T1/8: 31 ms and 62 ms.
     fn default() -> Self {
