@@ -171,10 +171,12 @@ impl<'a> Session<'a> {
         }
         let rows = Rows::open(&file, &columns)?;
         let section = Section::of(study, &rows);
-        section.draw(&self.out)?;
+        // A picture's data may have the name of the study, as its rows do.
+        let pictures = self.out.join("pictures");
+        section.draw(&pictures)?;
         println!("## {}\n\n{}", study.title, section.markdown(""));
         if arguments.record {
-            section.keep(&self.out, &file, &self.kept)?;
+            section.keep(&pictures, &file, &self.kept)?;
         }
         Ok(rows)
     }
