@@ -35,6 +35,7 @@ mod takeover;
 mod third_parties;
 mod tls;
 mod torture;
+mod trace;
 mod transports;
 
 use sarabande_tests::{CallLoad, RunningBalancer, SippCaller, SippServer, Stats, TestSettings, TestSite};

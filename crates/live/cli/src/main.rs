@@ -73,6 +73,8 @@ enum Command {
     /// Messages that leave are paired with messages that arrived. Each window of time is a line with its statistics.
     /// The server itself is not contacted or changed. Capturing needs the capability `CAP_NET_RAW`.
     Monitor(command::monitor::Arguments),
+    /// Shows the last failed requests of a running server: the targets tried, the answer and the cause.
+    Trace(command::trace::Arguments),
     /// Shows to which member a request would go, and why.
     Explain(command::explain::Arguments),
     /// Prints a script that completes the arguments of this program in a shell.
@@ -122,6 +124,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Command::Sim(arguments) => command::sim::run(&arguments),
         Command::Plan(arguments) => command::plan::run(&arguments),
         Command::Monitor(arguments) => command::monitor::run(&arguments),
+        Command::Trace(arguments) => command::trace::run(&arguments),
         Command::Explain(arguments) => command::explain::run(&arguments),
         Command::Completions(arguments) => command::completions::run(&arguments, Arguments::command()),
         Command::Man(arguments) => command::man::run(&arguments, Arguments::command()),

@@ -366,9 +366,9 @@ table! {
     /// The log, on standard error. At most 50 lines of one kind are written at once, and 10 a second. If the disk is
     /// full or the reader has stopped, lines are counted and dropped, and no thread waits.
     struct RawLog {
-        /// Lowest severity that is written. Set it to `"debug"` to find out why calls fail: a line for each failed
-        /// request has method, Call-ID, sender, and the member or rule that refused it, and each failed connection has a
-        /// line. A reload does not change it.
+        /// Lowest severity that is written. With `"debug"` a line for each failed request has method, Call-ID, sender
+        /// and cause, and each failed connection has a line. `run --log-level` and `RUST_LOG` override it, also in a
+        /// reload.
         level: Setting<Choice<Level>> = Level::Info,
         /// Format of the lines: text, or a JSON object a line, for programs that collect logs. A reload does not change
         /// it.

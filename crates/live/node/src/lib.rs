@@ -21,6 +21,7 @@ mod shard;
 mod site;
 mod step;
 mod token;
+mod trace;
 
 pub use address::hop_name::{HopName, Resolved};
 pub use address::ports::{Port, Ports};
@@ -48,3 +49,5 @@ pub use token::branch::is_hop_branch;
 pub use token::owner::TokenOwner;
 pub use token::shard_hash::ShardHash;
 pub use token::{CallHash, TokenKey, Tokens, keyed_hash};
+pub use trace::failed::{FailedRequest, Tried, TriedResult};
+pub use trace::ring::KeptFailure;

@@ -56,6 +56,10 @@ const DIALOGS: Allowed = Allowed {
     ..TRANSACTIONS
 };
 
+/// Most allocations for the record of a failed request: its texts, its targets and its entry. A repeated failure has
+/// none.
+const FAILURE: u64 = 12;
+
 impl Allowed {
     /// Allocations of a request of this method.
     fn by_request(&self, method: &str) -> u64 {
@@ -74,7 +78,7 @@ impl Allowed {
             // A transaction does not forward it.
             (100, _) => [0; 2],
             (200, "INVITE" | "UPDATE") => [self.response, self.response + self.target],
-            (300.., "INVITE") => [self.response + self.ack; 2],
+            (300.., "INVITE") => [self.response + self.ack, self.response + self.ack + FAILURE],
             (_, "BYE") => [self.response + self.end; 2],
             _ => [self.response; 2],
         }

@@ -61,7 +61,7 @@ fn a_proxy_that_adds_no_path_is_reported() {
     );
     assert!(answer.contains("reach = \"contact\""), "{answer}");
     let answer = explained(&call("d", "bob", edge).bytes());
-    assert_eq!(answer, "refused: 404 No Route: no [[route]] matches it");
+    assert_eq!(answer, "refused: 404 No Route: no [[route]] matches it\n: source: it is 127.0.5.1");
 }
 
 /// No rule matches a REGISTER for this registrar, so none determines its response under load.

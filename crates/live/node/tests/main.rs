@@ -52,5 +52,6 @@ mod tickets;
 mod tickets_compile;
 mod to_tags;
 mod tokens;
+mod trace;
 mod transactions;
 mod transports;

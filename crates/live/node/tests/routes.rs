@@ -197,7 +197,9 @@ fn refusals_are_explained_with_their_cause() {
                         and only members of pools may use it";
     assert_eq!(explained_refusal(&mut bed, "2"), members_only);
     assert_eq!(explained_refusal(&mut bed, "3"), "dropped without an answer: by the route dead");
-    assert_eq!(explained_refusal(&mut bed, "5"), "refused: 404 No Route: no [[route]] matches it");
+    let each = ["to-0", "away", "dead", "to-1"].map(|name| format!("\n{name}: user: it is \"5\"")).concat();
+    let unmatched = format!("refused: 404 No Route: no [[route]] matches it{each}");
+    assert_eq!(explained_refusal(&mut bed, "5"), unmatched);
     let table = Table::new(rules, &[addr(PROXY)]);
     let access = vec![access(&[], &["127.0.9.0/24"])];
     bed.set(|setup| setup.settings.routes = Arc::new(Routes { table, access }));

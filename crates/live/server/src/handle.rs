@@ -1,16 +1,20 @@
 //! Queries and commands to a running server.
 
 use crate::ask::{Ask, ScaleWish};
-use crate::figures::{ConnectionsView, ExplanationView, Figures, Session, Standing, View};
+use crate::figures::{
+    ConnectionsView, ExplanationView, FailureView, FailuresView, Figures, Session, Standing, View, WallClock,
+};
 use crate::registrations::{ContactsError, GONE, Home, UserContacts};
 use crate::scale::view::pool_view;
-use base::{Instant, Peer};
+use base::{Instant, Peer, UnixTime};
 use control::scale::PoolView;
 use location::Aor;
+use node::{FailedRequest, KeptFailure};
 use shards::{Command, Explained, WorkerHandle};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, oneshot};
 
 /// Queries and commands a running server. Cheap to clone.
@@ -20,6 +24,38 @@ pub struct Handle {
     workers: Vec<WorkerHandle>,
     /// Channel to the part of the program that starts a successor, if there is one.
     starter: Arc<OnceLock<mpsc::UnboundedSender<RestartReply>>>,
+}
+
+/// Conditions on failed requests, all of which must hold.
+#[derive(Clone, Debug, Default)]
+pub struct FailureFilter {
+    /// Call-ID.
+    pub call_id: Option<String>,
+    /// Part of the URI of From.
+    pub from: Option<String>,
+    /// Part of the URI of To, or of the Request-URI.
+    pub to: Option<String>,
+    /// Longest time since the last failure.
+    pub last: Option<Duration>,
+    /// Maximum number of failures: the last ones are shown.
+    pub limit: Option<usize>,
+}
+
+impl FailureFilter {
+    fn has(&self, now: Instant, kept: &KeptFailure) -> bool {
+        let FailedRequest { call_id, from, to, uri, .. } = &*kept.request;
+        let is_part = |part: &Option<String>, texts: &[&str]| {
+            part.as_ref().is_none_or(|part| texts.iter().any(|text| text.contains(&**part)))
+        };
+        // A long Call-ID was cut.
+        let is_it = |wanted: &String| {
+            *wanted == **call_id || call_id.len() >= FailedRequest::LONGEST && wanted.starts_with(&**call_id)
+        };
+        self.call_id.as_ref().is_none_or(is_it)
+            && is_part(&self.from, &[from])
+            && is_part(&self.to, &[to, uri])
+            && self.last.is_none_or(|last| now.saturating_since(kept.last) <= last)
+    }
 }
 
 /// Receives the result of starting another process.
@@ -60,6 +96,24 @@ impl Handle {
         let now = self.view().await?.now;
         let all: Vec<_> = self.ask_each(Command::Connections).await?.into_iter().flatten().collect();
         Ok(Some(connections.with_peers(now, &all)))
+    }
+
+    /// Returns the last failed requests that `filter` selects.
+    ///
+    /// # Errors
+    /// If the server has ended.
+    pub async fn failures(&self, filter: &FailureFilter) -> Result<FailuresView, String> {
+        let shards: Vec<_> = self.ask_each(Command::Failures).await?;
+        let now = self.view().await?.now;
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let clock = WallClock { now, unix: UnixTime::default() + since_1970 };
+        let numbered = shards.iter().enumerate();
+        let all = numbered.flat_map(|(shard, kept)| kept.iter().map(move |kept| (shard, kept)));
+        let mut chosen: Vec<_> = all.filter(|(_, kept)| filter.has(now, kept)).collect();
+        chosen.sort_by_key(|(_, kept)| kept.last);
+        let surplus = filter.limit.map_or(0, |limit| chosen.len().saturating_sub(limit));
+        let failures = chosen[surplus..].iter().map(|(shard, kept)| FailureView::new(*shard, kept, &clock));
+        Ok(FailuresView { failures: failures.collect() })
     }
 
     /// Returns the state of a pool for its scaler; `None` if there is no such pool.

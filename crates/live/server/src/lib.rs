@@ -22,7 +22,7 @@ mod start_error;
 mod takeover;
 
 pub use check::{Findings, check, check_users};
-pub use handle::{Handle, RestartReply};
+pub use handle::{FailureFilter, Handle, RestartReply};
 pub use registrations::{ContactsError, UserContacts};
 pub use run::Server;
 pub use shards::{Clock, ModelProcessor};

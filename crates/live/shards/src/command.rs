@@ -8,7 +8,7 @@ use balance::{NodeId, NodeRefusal, PoolId, SessionView, Sign, Slot};
 use base::{Flow, Instant, Peer};
 use control::ProcessId;
 use digest_auth::AttemptResult;
-use node::{Explanation, HopName, Resolved, Setup, StoreAnswer};
+use node::{Explanation, HopName, KeptFailure, Resolved, Setup, StoreAnswer};
 use sockets::Waker;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -35,6 +35,8 @@ pub enum Command {
     Session(Vec<u8>, oneshot::Sender<Option<SessionView>>),
     /// Asks where a request would go. Only the shard that owns the call knows.
     Explain(Flow, Vec<u8>, oneshot::Sender<Explained>),
+    /// Asks for the last failed requests.
+    Failures(oneshot::Sender<Vec<KeptFailure>>),
     /// Asks for the connections of the thread.
     Connections(oneshot::Sender<Vec<ConnectionView>>),
     /// A message of another process, to be sent by a connection of the thread.

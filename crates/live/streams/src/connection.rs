@@ -110,6 +110,8 @@ pub(super) struct Connection {
     message_since: Option<Instant>,
     /// Time since which the socket accepts nothing of the queue.
     stalled: Option<Instant>,
+    /// Error that ends it during its handshake.
+    pub(super) error: Option<Box<str>>,
 }
 
 impl Connection {
@@ -145,6 +147,7 @@ impl Connection {
             kept_alive: now,
             message_since: None,
             stalled: None,
+            error: None,
         }
     }
 
@@ -364,8 +367,9 @@ impl Connection {
     }
 
     /// Logs an error of the socket or TLS, and returns its reason.
-    fn failed(&self, error: &io::Error) -> CloseReason {
+    fn failed(&mut self, error: &io::Error) -> CloseReason {
         let reason = reason_of(error);
+        self.error = (self.stage == Stage::Opening).then(|| error.to_string().into());
         tracing::debug!(peer = %self.flow.peer, transport = self.flow.transport.name(), %error, "connection failed");
         reason
     }

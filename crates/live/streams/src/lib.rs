@@ -30,4 +30,4 @@ pub use counts::{CloseReason, StreamCounts};
 pub use limits::ConnectionLimits;
 pub use listener::{StreamListener, close_listener, listen, listen_again};
 pub use settings::StreamSettings;
-pub use table::{ConnectionView, StreamSetup, Streams, Undelivered};
+pub use table::{ConnectionView, FailedHandshake, StreamSetup, Streams, Undelivered};

@@ -1,8 +1,11 @@
 //! Connections of a thread: accepting, opening, reading, writing, closing.
 
 mod accept;
+mod failed;
 mod memory;
 mod send;
+
+pub use failed::FailedHandshake;
 
 use super::backoff::Backoff;
 use super::batch::StreamBatch;
@@ -83,6 +86,7 @@ pub struct Streams {
     /// Counters.
     pub counts: StreamCounts,
     undelivered: Vec<Undelivered>,
+    failed: Vec<FailedHandshake>,
     scratch: Box<[u8]>,
 }
 
@@ -150,6 +154,7 @@ impl Streams {
             settings,
             counts: StreamCounts::default(),
             undelivered: Vec::new(),
+            failed: Vec::new(),
             scratch: vec![0; SCRATCH].into(),
         };
         streams.set_accepting(true);
@@ -349,6 +354,7 @@ impl Streams {
     fn close(&mut self, now: Instant, number: u32, reason: CloseReason) {
         let Some(mut connection) = self.connections.remove(&number) else { return };
         let flow = connection.flow;
+        self.note_failed(now, &mut connection, reason);
         if !matches!(reason, CloseReason::Peer | CloseReason::Error) {
             connection.send_close_notification();
         }

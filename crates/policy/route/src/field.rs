@@ -38,6 +38,18 @@ impl Field {
         !matches!(self, Self::Uri(_, Part::User))
     }
 
+    /// The key of the condition in a configuration.
+    pub(crate) fn key(&self) -> String {
+        let place = match self {
+            Self::Header(name) => return format!("header.{name}"),
+            Self::Uri(UriPlace::RequestUri, _) => "",
+            Self::Uri(UriPlace::From, _) => "from_",
+            Self::Uri(UriPlace::To, _) => "to_",
+        };
+        let is_user = matches!(self, Self::Uri(_, Part::User));
+        format!("{place}{}", if is_user { "user" } else { "host" })
+    }
+
     /// Whether both denote the same text. Names of header fields are compared in any case.
     pub(crate) fn is(&self, other: &Self) -> bool {
         match (self, other) {

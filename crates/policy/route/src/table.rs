@@ -52,6 +52,19 @@ struct Compiled {
     texts: Vec<(Key, Vec<Pattern>)>,
 }
 
+/// Condition of a rule that does not hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mismatch {
+    Origin,
+    Method,
+    Transport,
+    Listener,
+    Source,
+    Host,
+    /// The condition on a text, by index.
+    Text(usize),
+}
+
 /// Condition by which a rule is indexed.
 enum Anchor<'r> {
     Text { key: Key, from_end: bool, patterns: &'r [Pattern] },
@@ -145,6 +158,18 @@ impl Table {
         look(&self.others);
         let best = (best != u32::MAX).then_some(best as usize)?;
         Some((best, &self.rules[best]))
+    }
+
+    /// Returns the rules before the first rule that matches this request, or all rules if none matches: each with its
+    /// index and the first of its conditions that does not hold, as a text with the name of its key.
+    pub fn mismatches(&self, query: &Query<'_>) -> Vec<(usize, String)> {
+        let reader = Reader::new(query, &self.names);
+        let each = self.rules.iter().zip(&self.compiled).enumerate();
+        let why = each.map_while(|(index, (rule, compiled))| {
+            let mismatch = compiled.mismatch(&reader)?;
+            Some((index, mismatch.text(rule, compiled, &reader)))
+        });
+        why.collect()
     }
 
     /// Whether some rule tests the address in the Request-URI.
@@ -265,18 +290,32 @@ impl Compiled {
     }
 
     fn matches(&self, reader: &Reader<'_, '_>) -> bool {
+        self.mismatch(reader).is_none()
+    }
+
+    /// Returns the first condition that does not hold.
+    fn mismatch(&self, reader: &Reader<'_, '_>) -> Option<Mismatch> {
         let query = reader.query;
-        self.origin.has(query.from_member)
-            && self.has_method(query)
-            && self.transports & 1 << query.flow.transport as usize != 0
-            && self.listeners.as_ref().is_none_or(|listeners| {
-                listeners.get(usize::from(query.flow.listener)).copied().unwrap_or(false)
-            })
-            && is_in(&self.sources, || Some(query.flow.peer.ip()))
-            && is_in(&self.hosts, || query.address())
-            && self.texts.iter().all(|(key, patterns)| {
+        let is_listed =
+            |listeners: &Vec<bool>| listeners.get(usize::from(query.flow.listener)).copied().unwrap_or(false);
+        if !self.origin.has(query.from_member) {
+            Some(Mismatch::Origin)
+        } else if !self.has_method(query) {
+            Some(Mismatch::Method)
+        } else if self.transports & 1 << query.flow.transport as usize == 0 {
+            Some(Mismatch::Transport)
+        } else if !self.listeners.as_ref().is_none_or(is_listed) {
+            Some(Mismatch::Listener)
+        } else if !is_in(&self.sources, || Some(query.flow.peer.ip())) {
+            Some(Mismatch::Source)
+        } else if !is_in(&self.hosts, || query.address()) {
+            Some(Mismatch::Host)
+        } else {
+            let holds = |(key, patterns): &(Key, Vec<Pattern>)| {
                 reader.any(*key, |text| patterns.iter().any(|pattern| pattern.matches(text, key.any_case())))
-            })
+            };
+            self.texts.iter().position(|text| !holds(text)).map(Mismatch::Text)
+        }
     }
 
     fn has_method(&self, query: &Query<'_>) -> bool {
@@ -284,6 +323,34 @@ impl Compiled {
         self.methods & 1 << method as usize != 0
             || method == Method::Other
                 && self.other_methods.iter().any(|name| name.as_bytes() == query.method_name())
+    }
+}
+
+impl Mismatch {
+    fn text(self, rule: &Rule, compiled: &Compiled, reader: &Reader<'_, '_>) -> String {
+        let query = reader.query;
+        let method = || String::from_utf8_lossy(query.method_name()).into_owned();
+        match self {
+            Self::Origin if query.from_member => "from: a member sent the request".to_owned(),
+            Self::Origin => "from: no member sent the request".to_owned(),
+            Self::Method => format!("method: it is {}", method()),
+            Self::Transport => format!("transport: it is {}", query.flow.transport.name()),
+            Self::Listener => "listener: another one received the request".to_owned(),
+            Self::Source => format!("source: it is {}", query.flow.peer.ip()),
+            Self::Host => match query.address() {
+                Some(address) => format!("host_network: it is {address}"),
+                None => "host_network: the Request-URI has no foreign address".to_owned(),
+            },
+            Self::Text(index) => {
+                let (name, mut value) = (rule.conditions.texts[index].0.key(), None);
+                reader.any(compiled.texts[index].0, |text| {
+                    value = Some(String::from_utf8_lossy(text).into_owned());
+                    true
+                });
+                let value = value.map_or("there is none".to_owned(), |value| format!("it is {value:?}"));
+                format!("{name}: {value}")
+            }
+        }
     }
 }
 

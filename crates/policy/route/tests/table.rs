@@ -23,10 +23,14 @@ fn found(table: &Table, call: &Call) -> Option<usize> {
     let text = call.text();
     let message = wire::scan(text.as_bytes()).unwrap();
     assert_eq!(message.fault(), None, "{text}");
-    table.find(&query(&message, call)).map(|(index, found)| {
+    let found = table.find(&query(&message, call)).map(|(index, found)| {
         assert_eq!(*found, table.rules()[index]);
         index
-    })
+    });
+    // Each rule before it has a reason why it does not match.
+    let mismatches = table.mismatches(&query(&message, call));
+    assert_eq!(mismatches.len(), found.unwrap_or(table.rules().len()), "{mismatches:?}");
+    found
 }
 
 fn text(field: Field, pattern: Pattern) -> Conditions {

@@ -9,7 +9,7 @@ use crate::print;
 use anyhow::{Context, Result};
 use base::Peer;
 use server::figures::{
-    CandidateView, ExplanationView, NeighbourView, PassedOverView, PeerText, RewriteView, Route,
+    CandidateView, ExplanationView, NeighbourView, PassedOverView, PeerText, RewriteView, Route, Unmatched,
 };
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -223,11 +223,22 @@ fn located(user: &str, ExplanationView { route, contacts, .. }: &ExplanationView
 /// Line break and indentation of continued lines.
 const INDENT: &str = "\n         ";
 
+/// Number of routes before the one that matches that are shown.
+const EARLIER_MAX: usize = 10;
+
 /// Text about the route and its changes, with a line before and one after each change.
-fn by_route(Route { name, rewrites, request_uri }: &Route) -> String {
+fn by_route(Route { name, earlier, rewrites, request_uri }: &Route) -> String {
+    let unmatched = |Unmatched { name, condition }: &Unmatched| {
+        format!("\nnot      route {}: {}", plain(name), plain(condition))
+    };
+    let further = match earlier.len().saturating_sub(EARLIER_MAX) {
+        0 => String::new(),
+        further => format!("\nnot      {}", plural(further as u64, "further route")),
+    };
+    let earlier = earlier.iter().take(EARLIER_MAX).map(unmatched).collect::<String>() + &further;
     let rewrites = rewrites.iter().map(rewrite);
     let uri = request_uri.iter().map(|uri| format!("{INDENT}sent to  {}", plain(uri)));
-    format!("\nroute    {}{}", plain(name), rewrites.chain(uri).collect::<String>())
+    format!("\nroute    {}{}{earlier}", plain(name), rewrites.chain(uri).collect::<String>())
 }
 
 fn rewrite(RewriteView { action, before, after }: &RewriteView) -> String {
@@ -361,6 +372,9 @@ mod tests {
         };
         let route = Route {
             name: "uk".to_owned(),
+            earlier: (0..12)
+                .map(|each| Unmatched { name: format!("r{each}"), condition: "user: it is \"1\"".to_owned() })
+                .collect(),
             rewrites: vec![
                 rewrite("strip_prefix +44", Some("sip:+4420@h"), Some("sip:20@h")),
                 rewrite("set_host h", None, None),
@@ -383,9 +397,12 @@ mod tests {
                     set_host h: changes nothing here\n         \
                     add_header X-A: 1\n             nothing\n          -> 1\n         \
                     sent to  sip:20@h\n\
+                    not      route r0: user: it is \"1\"\n";
+        assert!(text.starts_with(head), "{text}");
+        let rest = "not      2 further routes\n\
                     not      near: has no member that takes calls\n         10.0.0.1:5060 is draining\n\
                     pool     core\n\n";
-        assert!(text.starts_with(head), "{text}");
+        assert!(text.contains(rest), "{text}");
     }
 
     #[test]

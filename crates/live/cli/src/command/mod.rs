@@ -16,4 +16,5 @@ pub(crate) mod run;
 pub(crate) mod sim;
 pub(crate) mod status;
 pub(crate) mod stop;
+pub(crate) mod trace;
 pub(crate) mod up;

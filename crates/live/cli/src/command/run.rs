@@ -4,7 +4,7 @@ pub(crate) mod keeper;
 
 use crate::notify;
 use anyhow::{Context, Result, anyhow};
-use config::Config;
+use config::{Config, Level};
 use rustix::process::Signal;
 use server::{Handle, Server};
 use std::env;
@@ -28,6 +28,14 @@ pub(crate) struct Arguments {
     /// only: the server runs until another one takes over.
     #[arg(long)]
     service: bool,
+    /// Lowest severity in the log: off, error, warn, info, debug or trace. Overrides `[log] level`, also in later
+    /// reloads.
+    #[arg(long, value_name = "LEVEL", value_parser = level)]
+    log_level: Option<Level>,
+}
+
+fn level(text: &str) -> Result<Level, String> {
+    Level::named(text).ok_or_else(|| "expected off, error, warn, info, debug or trace".to_owned())
 }
 
 /// Longest wait for the reader of the log at the end of the process.
@@ -37,10 +45,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let file =
         arguments.file.as_ref().or(arguments.config.as_ref()).context("a configuration file is needed")?;
     if arguments.service {
-        return keeper::run(file);
+        return keeper::run(file, arguments.log_level);
     }
     let config = configuration(file)?;
-    server::log::start(&config.log).context("the log cannot be started")?;
+    server::log::start(&config.log, arguments.log_level).context("the log cannot be started")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(serve(config, file.clone()));
     server::log::flush(LAST_LINES);

@@ -7,15 +7,16 @@ mod scale;
 mod watch;
 
 use super::load::table::{milliseconds, table};
+use super::trace::{FAILURES, summary};
 use crate::admin::{Exit, Target};
 use crate::print;
 use anyhow::Result;
 use comfy_table::{CellAlignment, ColumnConstraint, Table};
 use serde_json::{Value, json};
 use server::figures::{
-    CallsView, CapacityView, ConnectionsView, DistributionView, HealthView, MemberView, MembersView,
-    NameView, NeighbourView, NextHop, OverloadView, PoolHealth, ProxyView, QueueMemberView, RegistrarView,
-    Sessions,
+    CallsView, CapacityView, ConnectionsView, DistributionView, FailuresView, HealthView, MemberView,
+    MembersView, NameView, NeighbourView, NextHop, OverloadView, PoolHealth, ProxyView, QueueMemberView,
+    RegistrarView, Sessions,
 };
 use std::fmt::Write as _;
 
@@ -66,6 +67,7 @@ fn ask_for_json(target: &Target) -> Result<(HealthView, Value)> {
         "registrar": target.find::<RegistrarView>(REGISTRAR)?,
         "connections": target.find::<ConnectionsView>(CONNECTIONS)?,
         "capacity": target.find::<CapacityView>(CAPACITY)?,
+        "failures": last_failures(target)?.failures,
     });
     if health.role == "proxy" {
         all["proxy"] = target.get("/api/proxy")?;
@@ -91,7 +93,22 @@ fn ask(target: &Target) -> Result<(HealthView, String)> {
     all += &target.find(CONNECTIONS)?.as_ref().map(connections::text).unwrap_or_default();
     all += &target.find(CAPACITY)?.map(|it| capacity::text(&it, &health.pools)).unwrap_or_default();
     all += &scale::text(&scale::ask(target)?);
+    all += &failures(&last_failures(target)?);
     Ok((health, all))
+}
+
+/// Returns the last failed requests.
+fn last_failures(target: &Target) -> Result<FailuresView> {
+    target.get(&format!("{FAILURES}?limit={FAILURES_MAX}"))
+}
+
+/// Number of failed requests that are shown.
+const FAILURES_MAX: usize = 5;
+
+/// Text about the last failed requests, the last failure at the end.
+fn failures(FailuresView { failures }: &FailuresView) -> String {
+    let head = if failures.is_empty() { "" } else { "\nlast failures (`sarabande trace` shows more):" };
+    failures.iter().fold(head.to_owned(), |all, failure| all + "\n  " + &summary(failure))
 }
 
 fn text(health: &HealthView, sessions: &Sessions, MembersView { members, names }: &MembersView) -> String {

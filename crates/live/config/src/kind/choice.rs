@@ -229,6 +229,13 @@ impl Names for Level {
     ];
 }
 
+impl Level {
+    /// Returns the level with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(other, _)| *other == name).map(|(_, level)| *level)
+    }
+}
+
 impl Names for DriverName {
     const NAMES: &'static [(&'static str, Self)] =
         &[("none", Self::None), ("command", Self::Command), ("kubernetes", Self::Kubernetes)];

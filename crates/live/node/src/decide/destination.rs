@@ -229,11 +229,7 @@ pub(crate) fn rule_of(step: &Step<'_>, arrival: &Arrival<'_>) -> Result<Option<u
         return Ok(None);
     }
     let from_member = arrival.member.is_some();
-    let (uri, topology) = (route.uri(message), &step.site.topology);
-    let names_us =
-        routes.table.asks_for_hosts() && SipUri::parse(uri).is_ok_and(|uri| topology.is_ours(&uri));
-    let query = Query { message, uri, flow: *flow, from_member, names_us };
-    let Some((index, rule)) = routes.table.find(&query) else {
+    let Some((index, rule)) = routes.table.find(&query_of(step, arrival)) else {
         return if from_member { Ok(None) } else { Err(Refuser::NoRule.into()) };
     };
     if !rule.access.admits(flow.peer.ip()) {
@@ -250,6 +246,15 @@ pub(crate) fn rule_of(step: &Step<'_>, arrival: &Arrival<'_>) -> Result<Option<u
     }
     check_room(message, rule.actions.growth(route.uri(message)))?;
     Ok(Some(index))
+}
+
+/// Returns a request as the rules compare it.
+pub(crate) fn query_of<'m>(step: &Step<'_>, arrival: &Arrival<'m>) -> Query<'m> {
+    let Arrival { flow, message, ref route, .. } = *arrival;
+    let (uri, topology) = (route.uri(message), &step.site.topology);
+    let asks_for_hosts = step.site.routes.table.asks_for_hosts();
+    let names_us = asks_for_hosts && SipUri::parse(uri).is_ok_and(|uri| topology.is_ours(&uri));
+    Query { message, uri, flow, from_member: arrival.member.is_some(), names_us }
 }
 
 /// Returns the direction of a request within its dialog: by the tags of its token, or without a token by its source.

@@ -1,4 +1,4 @@
-//! Failed requests for the log, reported only if the configuration asks for them.
+//! Causes of failed requests, and their reports for the log, made only if the configuration asks for them.
 
 use crate::outcome::counters::Drop;
 use base::Instant;
@@ -37,6 +37,8 @@ pub enum FailureCause {
         /// Status code.
         status: u16,
     },
+    /// The handshake of a connection failed for this reason.
+    Handshake(&'static str),
 }
 
 impl Display for FailureCause {
@@ -45,6 +47,7 @@ impl Display for FailureCause {
             Self::Refused { status, reason } => write!(f, "answered here: {status} {reason}"),
             Self::Dropped(drop) => write!(f, "dropped: {}", drop.reason()),
             Self::Answered { status } => write!(f, "answered by the next hop: {status}"),
+            Self::Handshake(reason) => write!(f, "connection failed: {reason}"),
         }
     }
 }

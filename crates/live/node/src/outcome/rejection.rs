@@ -130,6 +130,16 @@ pub(crate) enum Refuser {
     NoRule,
 }
 
+impl Refuser {
+    /// Returns the index of the rule that refuses.
+    pub(crate) fn rule(self) -> Option<usize> {
+        match self {
+            Self::Rule(rule) | Self::Answer(rule) | Self::Relay(rule) | Self::Silence(rule) => Some(rule),
+            Self::Listener(_) | Self::NoRule => None,
+        }
+    }
+}
+
 /// Refusal of a sender that must be authenticated, if neither this proxy nor the next hop verifies credentials.
 pub(crate) const CREDENTIALS_NOT_VERIFIED: Refused =
     Refused { retry_after: Some(1), ..refused(503, "Credentials Not Verified Here") };

@@ -6,6 +6,7 @@ use super::waiting::Pending;
 use crate::decide::destination::Destination;
 use crate::decide::member::verifier;
 use crate::outcome::event::{ShardEvent, WrongPassword};
+use crate::outcome::failure::FailureCause;
 use crate::outcome::question::StoreQuery;
 use crate::outcome::rejection::{OwnResponse, Refused, Rejection, refused};
 use crate::read::arrival::{Arrival, Inbound};
@@ -13,6 +14,7 @@ use crate::read::progress::{Progress, Proof, Stage, User};
 use crate::site::Site;
 use crate::site::marks::{CredentialsFor, leaves_credentials, shares_state};
 use crate::step::Step;
+use crate::trace::failed::WRONG_PASSWORD;
 use digest_auth::{AuthRefusal, AuthRequest, Claim, CredentialVerdict, Examined, Role, Secret};
 use location::{Aor, RegistrarResponse};
 use wire::{Host, Message, NameAddr};
@@ -176,6 +178,9 @@ impl Registrar {
         // A retransmission with these credentials must not count as another guess.
         let sent = step.out.transmits().len();
         self.challenge(step, inbound, role, stale);
+        if !stale {
+            step.site.failed(FailureCause::Refused { status: role.status(), reason: WRONG_PASSWORD });
+        }
         progress.refuse();
         keep_answer(step, flow.peer, message, sent);
         Stage::Done

@@ -1,7 +1,7 @@
 //! Explains where a request would go, without sending it.
 
 use crate::admission::{NeighbourReport, Novelty};
-use crate::decide::destination::{Destination, To};
+use crate::decide::destination::{Destination, To, query_of};
 use crate::decide::member::{
     choose, first_pool, goes_on_as, named_member, passed_over, takes_turn, without_search,
 };
@@ -58,6 +58,8 @@ pub struct RouteTaken {
     pub index: usize,
     /// Name of the route.
     pub name: String,
+    /// Earlier routes, each with the condition that does not hold.
+    pub earlier: Vec<(String, String)>,
     /// Changes that the route makes to the request, with their results.
     pub steps: Vec<EditStep>,
     /// The Request-URI after the changes, if it differs.
@@ -96,11 +98,13 @@ pub(crate) fn explain(pipeline: &mut Pipeline<'_>, flow: Flow, bytes: &[u8]) -> 
     }
     let before = (pipeline.step.site.ledger, pipeline.step.site.counters.tokens_refused);
     let decided = decide(pipeline, flow, &message);
+    let decided = decided.map_err(|rejection| {
+        let is_unmatched = matches!(rejection, Rejection::By(Refuser::NoRule));
+        let why = if is_unmatched { unmatched(pipeline, flow, &message) } else { String::new() };
+        rejected(pipeline, rejection, flow) + loop_advice(pipeline, &message, is_unmatched) + &why
+    });
     (pipeline.step.site.ledger, pipeline.step.site.counters.tokens_refused) = before;
-    let (arrival, plan) = decided.map_err(|rejection| {
-        rejected(pipeline, rejection, flow)
-            + loop_advice(pipeline, &message, matches!(rejection, Rejection::By(Refuser::NoRule)))
-    })?;
+    let (arrival, plan) = decided?;
     match plan {
         Plan::Dialog(hop) => Ok(explain_within(pipeline, &arrival, hop.to.hop)),
         Plan::Flow(hop) => Ok(explain_within(pipeline, &arrival, hop.hop)),
@@ -319,6 +323,13 @@ fn rejected(pipeline: &Pipeline<'_>, rejection: Rejection, flow: Flow) -> String
     }
 }
 
+/// Returns for each route the condition that does not hold for this request.
+fn unmatched(pipeline: &mut Pipeline<'_>, flow: Flow, message: &Message<'_>) -> String {
+    let arrival = Arrival::read(pipeline.step.site, pipeline.step.pools, flow, message, None);
+    let each = mismatches(pipeline, &arrival).into_iter();
+    each.fold(String::new(), |all, (name, why)| all + "\n" + &name + ": " + &why)
+}
+
 /// Returns advice for a call that this proxy sent to a registered contact, and that came back and matches no route.
 fn loop_advice(pipeline: &Pipeline<'_>, message: &Message<'_>, has_no_route: bool) -> &'static str {
     let by_source = pipeline.registrar.as_ref().is_some_and(|registrar| registrar.reaches_sources());
@@ -376,6 +387,13 @@ fn located_of(
     aor.map(Some).map_err(|refused| format!("refused: {} {}", refused.status, refused.reason))
 }
 
+/// Returns the routes before the one that matches, each with the condition that does not hold.
+fn mismatches(pipeline: &Pipeline<'_>, arrival: &Arrival<'_>) -> Vec<(String, String)> {
+    let routes = &pipeline.step.site.routes;
+    let each = routes.table.mismatches(&query_of(&pipeline.step, arrival)).into_iter();
+    each.map(|(index, why)| (routes.rule(index).name.clone(), why)).collect()
+}
+
 fn route_taken(pipeline: &Pipeline<'_>, index: usize, arrival: &Arrival<'_>) -> RouteTaken {
     let (site, message, listener) = (&*pipeline.step.site, arrival.message, arrival.flow.listener);
     let (rule, uri) = (site.routes.rule(index), arrival.route.uri(message));
@@ -383,6 +401,7 @@ fn route_taken(pipeline: &Pipeline<'_>, index: usize, arrival: &Arrival<'_>) -> 
     RouteTaken {
         index,
         name: rule.name.clone(),
+        earlier: mismatches(pipeline, arrival),
         steps: rule.actions.steps(message, uri, &site.topology.ports[listener].sent_by),
         uri: rewritten.map(|uri| String::from_utf8_lossy(&uri).into_owned()),
     }

@@ -192,7 +192,11 @@ impl Pipeline<'_> {
                 stateful.begin_by_flow(step, arrival, &hop, progress);
                 Ok(())
             }
-            (Plan::To(destination), _) => self.go_to(arrival, destination, progress),
+            (Plan::To(destination), _) => {
+                let rule = destination.rule;
+                self.go_to(arrival, destination, progress)
+                    .inspect_err(|_| self.step.site.failed_by_rule(rule))
+            }
             (Plan::Dialog(_) | Plan::Flow(_), None) => Err(NO_SERVER.into()),
         }
     }

@@ -5,12 +5,15 @@ use crate::address::topology::AddressTable;
 use crate::admission::{NeighbourReport, OverloadReport, TicketCounts};
 use crate::forward::stateful::ProxyReport;
 use crate::outcome::counters::{Drop, ShardCounters};
+use crate::outcome::failure::FailureCause;
 use crate::queue::QueueReport;
 use crate::registrar::RegistrarReport;
 use crate::site::sharing::SharingReport;
 use crate::token::Tokens;
+use crate::trace::failed::FailedRequest;
+use crate::trace::ring::KeptFailure;
 use balance::{Balancer, CallKey};
-use base::{Instant, Ledger};
+use base::{Instant, Ledger, Peer};
 
 impl Shard {
     /// Returns the addresses in use.
@@ -40,6 +43,20 @@ impl Shard {
             *counters.drops.entry(Drop::ForeignResponse.reason()).or_default() += core.stray;
         }
         counters
+    }
+
+    /// Returns the last failed requests: first those that were refused at once, then those that were sent to a target,
+    /// each oldest first.
+    pub fn failures(&self) -> impl Iterator<Item = &KeptFailure> {
+        self.site.failures.entries()
+    }
+
+    /// Records a connection whose handshake failed.
+    pub fn handshake_failed(&mut self, now: Instant, peer: Peer, reason: &'static str, error: &str) {
+        let cause = FailureCause::Handshake(reason);
+        self.site.failures.note(now, peer.address.ip(), (cause, false), || {
+            FailedRequest::connection(now, peer, cause, error)
+        });
     }
 
     /// Returns the counts of operations so far.

@@ -35,6 +35,8 @@ use crate::site::sharing::Sharing;
 use crate::token::branch::Routing;
 use crate::token::dialog::VerifiedToken;
 use crate::token::{KeyIndex, Tokens};
+use crate::trace::failed::{FailedRequest, Tried, TriedResult};
+use crate::trace::ring::FailureRing;
 use balance::{Direction, PoolId};
 use base::{Flow, Instant, Ledger, Operation, Outbox, UnixTime};
 use route::Network;
@@ -88,7 +90,12 @@ pub(crate) struct Site {
     /// Time of the last change of the key of new tokens, if there was a change.
     pub(crate) rekeyed: Option<Instant>,
     pub(crate) now: Instant,
+    /// The last failed requests.
+    pub(crate) failures: FailureRing,
+    /// Failure of the current message.
     failure: Option<FailureCause>,
+    /// Index of the rule whose request failed.
+    failed_rule: Option<usize>,
 }
 
 impl Site {
@@ -125,7 +132,9 @@ impl Site {
             scratch: Vec::new(),
             rekeyed: None,
             now: Instant::ZERO,
+            failures: FailureRing::default(),
             failure: None,
+            failed_rule: None,
         }
     }
 
@@ -231,15 +240,63 @@ impl Site {
 
     /// Records that the current message has failed.
     pub(crate) fn failed(&mut self, cause: FailureCause) {
-        if self.settings.tell_failures && cause.is_news() {
+        if cause.is_news() {
             self.failure = Some(cause);
+        } else {
+            self.failed_rule = None;
         }
+    }
+
+    /// Records the rule of the current request, which has failed.
+    pub(crate) fn failed_by_rule(&mut self, rule: Option<usize>) {
+        self.failed_rule = rule;
     }
 
     /// Reports the failure of the current message, if there is one.
     pub(crate) fn tell(&mut self, flow: Flow, message: Option<&Message<'_>>, out: &mut Outbox<ShardEvent>) {
         if let Some(cause) = self.failure.take() {
+            let rule = self.failed_rule.take();
+            self.tell_failure(flow, message, (cause, rule), out);
+        }
+    }
+
+    #[cold]
+    fn tell_failure(
+        &mut self,
+        flow: Flow,
+        message: Option<&Message<'_>>,
+        (cause, rule): (FailureCause, Option<usize>),
+        out: &mut Outbox<ShardEvent>,
+    ) {
+        if self.settings.tell_failures {
             out.event(ShardEvent::Failed(Box::new(Failure::new(message, flow.peer, cause))));
         }
+        let Some(request) = message.filter(|message| message.status().is_none() && cause.is_failure()) else {
+            return;
+        };
+        let (now, routes) = (self.now, &self.routes);
+        self.failures.note(now, flow.peer.ip(), (cause, false), || {
+            let rule = rule.and_then(|rule| routes.table.rules().get(rule));
+            let route = rule.map_or("", |rule| &*rule.name).into();
+            FailedRequest { route, ..FailedRequest::new(now, request, flow.remote(), cause) }
+        });
+    }
+
+    /// Records the failure response to a request that was forwarded without a transaction, from `target` to `back`.
+    pub(crate) fn failed_there(
+        &mut self,
+        response: &Message<'_>,
+        cause: FailureCause,
+        (target, result): (Flow, TriedResult),
+        back: Flow,
+    ) {
+        if !cause.is_failure() {
+            return;
+        }
+        let now = self.now;
+        self.failures.note(now, back.peer.ip(), (cause, true), || {
+            let tried = Box::new([Tried { target: target.remote(), at: now, result }]);
+            FailedRequest { tried, ..FailedRequest::new(now, response, back.remote(), cause) }
+        });
     }
 }

@@ -204,7 +204,11 @@ pub(crate) fn answer(
         Ok(()) => {
             site.ledger.charge(Operation::Reject);
             site.admission.answered(&site.tokens, message, Challenger::Here, own.status());
-            site.failed(FailureCause::Refused { status: own.status(), reason: own.label() });
+            if own.status() >= 300 {
+                site.failed(FailureCause::Refused { status: own.status(), reason: own.label() });
+            } else {
+                site.failed_by_rule(None);
+            }
             site.counters.replied(own.status(), own.label());
         }
         Err(drop) => site.discard(drop),
@@ -234,6 +238,9 @@ pub(crate) fn reject(
         Rejection::Answered(own) => own,
         Rejection::Overloaded(refused) => OwnResponse::Refused(refused),
         Rejection::By(refuser) => {
+            if let Some(rule) = refuser.rule() {
+                site.failed_by_rule(Some(rule));
+            }
             routes = Arc::clone(&site.routes);
             match routes.answer(refuser) {
                 Ok(own) => own,

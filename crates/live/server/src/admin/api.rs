@@ -1,11 +1,11 @@
 //! The paths of the admin interface. Success is answered with JSON, failure with a line of text.
 
 use crate::figures::{
-    CapacityView, ConnectionsView, ContactsView, ExplanationView, HealthView, MembersView, ProxyView,
-    RegistrarView, Reloaded, Restarting, ScaleView, ScalesView, Stopping,
+    CapacityView, ConnectionsView, ContactsView, ExplanationView, FailuresView, HealthView, MembersView,
+    ProxyView, RegistrarView, Reloaded, Restarting, ScaleView, ScalesView, Stopping,
 };
 use crate::registrations::GONE;
-use crate::{ContactsError, Handle};
+use crate::{ContactsError, FailureFilter, Handle};
 use axum::body::Bytes;
 use axum::extract::{Path as UrlPath, Query, State};
 use axum::http::{Method, StatusCode, Uri, header};
@@ -14,6 +14,7 @@ use axum::routing::{delete, get, post};
 use axum::{Json, Router};
 use base::{Peer, Transport};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 /// Default sender of an explained request. Only members and peer balancers are treated differently.
 const SOME_CALLER: Peer =
@@ -26,6 +27,7 @@ pub(super) fn routes(handle: Handle) -> Router {
         .route("/api/health", get(health))
         .route("/api/members", get(members))
         .route("/api/sessions", get(sessions))
+        .route("/api/failures", get(failures))
         .route("/api/connections", get(connections))
         .route("/api/proxy", get(proxy))
         .route("/api/capacity", get(capacity))
@@ -124,6 +126,17 @@ async fn sessions(State(handle): State<Handle>, uri: Uri) -> Result<Response, Fa
         Some(session) => Ok(Json(session).into_response()),
         None => Err(Failure(StatusCode::NOT_FOUND, format!("no session has the Call-ID {call_id:?}"))),
     }
+}
+
+async fn failures(State(handle): State<Handle>, uri: Uri) -> Result<Json<FailuresView>, Failure> {
+    let [call_id, from, to, last, limit] = parameters(&uri, ["call_id", "from", "to", "last", "limit"])?;
+    let number = |name: &str, given: Option<String>| {
+        let parse = |text: String| text.parse::<u32>().map_err(|_| wrong(name, &text, "a number"));
+        given.map(parse).transpose()
+    };
+    let last = number("last", last)?.map(|seconds| Duration::from_secs(seconds.into()));
+    let limit = number("limit", limit)?.map(|limit| limit as usize);
+    handle.failures(&FailureFilter { call_id, from, to, last, limit }).await.map(Json).map_err(gone)
 }
 
 async fn connections(State(handle): State<Handle>, uri: Uri) -> Result<Json<ConnectionsView>, Failure> {
@@ -279,7 +292,7 @@ async fn scrape(State(handle): State<Handle>) -> Result<Response, Failure> {
     Ok(([kind], figures.metrics()).into_response())
 }
 
-const PATHS: &str = "GET /healthz, /readyz, /api/health, /api/members, /api/sessions, /api/connections, /api/proxy, /api/capacity, \
+const PATHS: &str = "GET /healthz, /readyz, /api/health, /api/members, /api/sessions, /api/failures, /api/connections, /api/proxy, /api/capacity, \
                      /api/registrar, /api/registrations, /api/scale, /api/scale/{pool}, /metrics; \
                      POST /api/drain, /api/undrain, /api/up, /api/reload, /api/restart, /api/stop, /api/explain; \
                      DELETE /api/registrations";

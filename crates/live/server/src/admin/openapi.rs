@@ -3,8 +3,8 @@
 
 use super::tests::{Site, keys, request};
 use crate::figures::{
-    CapacityView, ConnectionsView, ContactsView, ExplanationView, HealthView, MembersView, ProxyView,
-    RegistrarView, Reloaded, Restarting, ScaleView, ScalesView, Session, Sessions, Stopping,
+    CapacityView, ConnectionsView, ContactsView, ExplanationView, FailuresView, HealthView, MembersView,
+    ProxyView, RegistrarView, Reloaded, Restarting, ScaleView, ScalesView, Session, Sessions, Stopping,
 };
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -78,7 +78,7 @@ const NO_STORE: (u16, &str) =
 
 const NO_MEMBER: (u16, &str) = (404, "No such member. The text lists the members.");
 
-const OPERATIONS: [Operation; 21] = [
+const OPERATIONS: [Operation; 22] = [
     Operation {
         path: "/healthz",
         summary: "Whether the process runs, for a liveness probe.",
@@ -128,6 +128,39 @@ const OPERATIONS: [Operation; 21] = [
         }],
         answer: Answer::Json(&[of::<Sessions>, of::<Session>]),
         failures: &[(404, "No session has this Call-ID.")],
+        ..GET
+    },
+    Operation {
+        path: "/api/failures",
+        summary: "The last failed requests and handshakes, with their cause and the targets tried.",
+        parameters: &[
+            Parameter {
+                name: "call_id",
+                is_required: false,
+                meaning: "Call-ID of the request.",
+                values: &[],
+            },
+            Parameter { name: "from", is_required: false, meaning: "Part of the URI of From.", values: &[] },
+            Parameter {
+                name: "to",
+                is_required: false,
+                meaning: "Part of the URI of To, or of the Request-URI.",
+                values: &[],
+            },
+            Parameter {
+                name: "last",
+                is_required: false,
+                meaning: "Longest time since the failure, in seconds.",
+                values: &[],
+            },
+            Parameter {
+                name: "limit",
+                is_required: false,
+                meaning: "Maximum number of failures. The last ones are shown.",
+                values: &[],
+            },
+        ],
+        answer: Answer::Json(&[of::<FailuresView>]),
         ..GET
     },
     Operation {

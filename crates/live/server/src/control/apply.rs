@@ -119,7 +119,6 @@ fn fixed(new: &Config, old: &Config) -> Vec<String> {
         ("[connections]", new.connections != old.connections),
         ("[admin] listen", new.admin.listen != old.admin.listen),
         ("[admin] token", new.admin.token != old.admin.token),
-        ("[log] level", new.log.level != old.log.level),
         ("[log] format", new.log.format != old.log.format),
     ];
     let changed = changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key.to_owned());
@@ -253,7 +252,11 @@ impl Control {
         let names = core::mem::take(&mut config.listen.names);
         config.listen = Listen { names, ..self.config.listen.clone() };
         config.connections = self.config.connections.clone();
-        (config.admin, config.log) = (self.config.admin.clone(), self.config.log.clone());
+        if config.log.level != self.config.log.level && !crate::log::set_level(config.log.level) {
+            tracing::warn!("[log] level changed in the file, but RUST_LOG or --log-level sets the level");
+        }
+        config.admin = self.config.admin.clone();
+        config.log.format = self.config.log.format;
         self.take_over(config);
         for key in &fixed {
             tracing::warn!("{key} changed in the file: takes effect with the next start");

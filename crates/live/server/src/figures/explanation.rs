@@ -52,10 +52,22 @@ figures! {
     Route as "Route" from (taken: RouteTaken) {
         /// Name of the route; without a name in the file its number, as `route-2` for the second route.
         name: String = taken.name,
+        /// Earlier routes, which do not match the request.
+        earlier: Vec<Unmatched> = taken.earlier.into_iter().map(Unmatched::new).collect(),
         /// Changes that the route makes to the request, in their order.
         rewrites: Vec<RewriteView> = taken.steps.into_iter().map(RewriteView::new).collect(),
         /// Request-URI after the changes; `null` if it is unchanged.
         request_uri: Option<String> = taken.uri,
+    }
+}
+
+figures! {
+    /// A route that does not match the request.
+    Unmatched as "Unmatched" from (earlier: (String, String)) {
+        /// Name of the route.
+        name: String = earlier.0,
+        /// Key of the condition that does not hold, and its value in the request.
+        condition: String = earlier.1,
     }
 }
 

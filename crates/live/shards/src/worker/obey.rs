@@ -48,6 +48,7 @@ impl Worker {
             | Command::SlotsInUse(_)
             | Command::Session(..)
             | Command::Explain(..)
+            | Command::Failures(_)
             | Command::Connections(_)
             | Command::Calls(_)) => self.answer(question),
             order @ (Command::Send(..)
@@ -80,6 +81,7 @@ impl Worker {
                 // The explanation may have asked for a name.
                 self.flush();
             }
+            Command::Failures(reply) => drop(reply.send(self.shard.failures().cloned().collect())),
             Command::Connections(reply) => {
                 let list = self.streams.as_ref().map(|streams| streams.list()).unwrap_or_default();
                 let _ = reply.send(list);

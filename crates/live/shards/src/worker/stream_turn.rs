@@ -11,7 +11,7 @@ use node::{Setup, ShardInput};
 use overload::MessageClass;
 use std::collections::HashSet;
 use std::sync::Arc;
-use streams::{Admission, Streams, Undelivered};
+use streams::{Admission, FailedHandshake, Streams, Undelivered};
 
 /// Other processes whose connections a message may leave by.
 struct Others<'a> {
@@ -80,6 +80,9 @@ impl Worker {
         }
         if stream_batch.is_empty() {
             streams.turn(now, stream_batch);
+            for FailedHandshake { at, peer, reason, error } in streams.take_failed() {
+                self.shard.handshake_failed(at, peer, reason.name(), &error);
+            }
             self.traffic.received += self.stream_batch.len() as u64;
             if !self.stream_batch.is_empty() {
                 self.signals.on_waited(now, self.worked);

@@ -6,6 +6,7 @@
 //! takes over.
 
 use anyhow::{Context, Result, bail};
+use config::Level;
 use rustix::process::{Pid, Signal, getppid, kill_process};
 use std::env;
 use std::ffi::OsString;
@@ -25,17 +26,17 @@ pub(crate) fn pid() -> Option<Pid> {
 }
 
 /// Runs a server with the configuration in this file, and its successors, until the last one has ended.
-pub(super) fn run(file: &Path) -> Result<()> {
+pub(super) fn run(file: &Path, level: Option<Level>) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(keep(file))
+    runtime.block_on(keep(file, level))
 }
 
-async fn keep(file: &Path) -> Result<()> {
+async fn keep(file: &Path, level: Option<Level>) -> Result<()> {
     let listen = |kind| signal(kind).context("cannot listen for signals");
     let (mut ended, mut let_go) = (listen(SignalKind::child())?, listen(SignalKind::user_defined1())?);
     let (mut succeed, mut reload) = (listen(SignalKind::user_defined2())?, listen(SignalKind::hangup())?);
     let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
-    let mut servers = Servers(vec![start(file)?]);
+    let mut servers = Servers(vec![start(file, level)?]);
     loop {
         tokio::select! {
             // SIGTERM follows SIGUSR1 at once, so SIGUSR1 is looked at first.
@@ -47,7 +48,7 @@ async fn keep(file: &Path) -> Result<()> {
                 Some(status) => bail!("the server has ended: {status}"),
                 None => {}
             },
-            _ = succeed.recv() => match start(file) {
+            _ = succeed.recv() => match start(file, level) {
                 Ok(server) => servers.0.push(server),
                 Err(error) => print_note!("sarabande: {error:#}"),
             },
@@ -59,10 +60,13 @@ async fn keep(file: &Path) -> Result<()> {
 }
 
 /// Starts a server by the path of this program, where a newer version may be installed.
-fn start(file: &Path) -> Result<Child> {
+fn start(file: &Path, level: Option<Level>) -> Result<Child> {
     let program = env::args_os().next().unwrap_or_else(|| OsString::from("sarabande"));
     let mut command = Command::new(&program);
     command.arg("run").arg(file).env(VARIABLE, std::process::id().to_string());
+    if let Some(level) = level {
+        command.args(["--log-level", level.as_str()]);
+    }
     // Ctrl-C on a terminal reaches this process only, which passes it on.
     command.process_group(0);
     command.spawn().with_context(|| format!("{} cannot be started", program.display()))

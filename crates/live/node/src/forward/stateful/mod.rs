@@ -5,6 +5,7 @@
 //!   request to a pool or user, or within a dialog; `room.rs` checks for room,
 //! - `received.rs`, `targets.rs`: the record of a request, and its target set,
 //! - `form.rs` with `editor.rs` and `attempts.rs`: how the proxy's core reads, writes and sends messages,
+//! - `failure.rs`: records of failed requests,
 //! - `dialogs.rs`: calls with kept dialogs.
 
 mod attempts;
@@ -12,6 +13,7 @@ mod begin;
 mod budgets;
 mod dialogs;
 mod editor;
+mod failure;
 mod form;
 mod limits;
 mod received;

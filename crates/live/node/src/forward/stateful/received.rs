@@ -12,7 +12,7 @@ use crate::site::allowance::allowance;
 use crate::token::owner::TokenOwner;
 use ::proxy::KeptRequest;
 use balance::{CallKey, RequestFacts};
-use base::Flow;
+use base::{Flow, Instant};
 use route::Dialogs;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -30,6 +30,8 @@ pub(crate) struct Received {
     pub(crate) targets: Targets,
     /// The rule that determines the targets.
     pub(crate) rule: Option<RequestRule>,
+    /// Time of the arrival; after a wait here, its end.
+    pub(crate) arrived: Instant,
     /// Hash of the routing decision for this proxy's Via (RFC 5393 §4.2).
     pub(crate) routing: u32,
     /// Max-Breadth (RFC 5393 §5.3.2), kept since each request needs it.
@@ -77,6 +79,7 @@ impl Received {
             back: site.topology.ports.way_back(message.top_via(), flow).unwrap_or(flow),
             targets,
             rule: None,
+            arrived: site.now,
             routing: 0,
             breadth: max_breadth(message),
             refresh: Refresh::of(true),

@@ -2,9 +2,11 @@
 
 use super::memory::Stateless;
 use super::response::{WayBack, was_searched};
+use crate::outcome::failure::FailureCause;
 use crate::site::reply::{note_response, own_tag};
 use crate::step::Step;
 use crate::token::branch::BranchKind;
+use crate::trace::failed::TriedResult;
 use base::Flow;
 use wire::build::ResponseBuilder;
 use wire::{Message, Method};
@@ -30,7 +32,10 @@ impl Stateless {
         let Ok(response) = wire::scan(&bytes) else { return };
         if let Some(way) = self.way_of_failure(step, &response) {
             note_response(step.site, &response);
+            step.site.tell(to, Some(&response), step.out);
             step.site.counters.replied(status, reason);
+            let cause = FailureCause::Refused { status, reason };
+            step.site.failed_there(&request, cause, (to, TriedResult::Unreachable), way);
             step.site.edits.clear();
             step.site.edits.pop_via(&response);
             step.site.send_edited(&response, way, step.out);

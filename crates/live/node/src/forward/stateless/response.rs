@@ -6,6 +6,7 @@ use crate::address::client_flow::ClientFlow;
 use crate::address::target::Target;
 use crate::outcome::counters::Drop;
 use crate::outcome::event::ShardEvent;
+use crate::outcome::failure::FailureCause;
 use crate::outcome::pause::Pause;
 use crate::site::Site;
 use crate::site::edit::drop_identity;
@@ -16,6 +17,7 @@ use crate::site::reply::note_response;
 use crate::step::Step;
 use crate::token::branch::{Branch, BranchKind, SEARCHED, Transaction, is_hop_branch};
 use crate::token::owner::TokenOwner;
+use crate::trace::failed::TriedResult;
 use balance::{Direction, NodeId, Response, SessionState, Slot};
 use base::{Flow, Operation};
 use std::net::SocketAddr;
@@ -113,6 +115,7 @@ impl Stateless {
         hear_load(step.site, message, flow, step.out);
         note_response(step.site, message);
         let way = back.way.ok_or(Drop::NoTarget)?;
+        failed_there(step.site, flow, message, way);
         step.site.edits.clear();
         step.site.edits.pop_via(message);
         if !to_pool {
@@ -171,6 +174,7 @@ fn response_of_hop(
     }
     let site = &mut *step.site;
     note_response(site, message);
+    failed_there(site, flow, message, way);
     site.edits.clear();
     site.edits.pop_via(message);
     drop_identity(site, message, flow);
@@ -184,6 +188,14 @@ fn response_of_hop(
     }
     site.send_edited(message, way, step.out);
     site.relayed.responses += 1;
+}
+
+/// Records a failure response from `source` as the failure of its request.
+fn failed_there(site: &mut Site, source: Flow, response: &Message<'_>, back: Flow) {
+    if let Some(status) = response.status().filter(|status| *status >= 400) {
+        let tried = (source, TriedResult::Answered(status));
+        site.failed_there(response, FailureCause::Answered { status }, tried, back);
+    }
 }
 
 /// Records the new target of the receiver of a request within a dialog, if it differs from `before` (§12.2.1.2). `by`
