@@ -1,7 +1,7 @@
 //! Counts of one shard at one moment, and sums over all shards.
 
 use super::{SignalFigures, TriageCounts};
-use balance::{Load, MemberRoom, NodeId, NodeRefusal, NodeStats, PoolId, TableCounts};
+use balance::{Load, MemberRoom, NodeId, NodeRefusal, NodeStats, NodeTotals, PoolId, TableCounts};
 use base::Ledger;
 use control::ListedMember;
 use node::{NeighbourReport, OverloadReport, ProxyReport, QueueReport, RegistrarReport, ShardCounters};
@@ -19,8 +19,8 @@ pub struct ShardCounts {
     pub loads: Vec<(NodeId, Load)>,
     /// State of the members' limits by slot; `None` without limits.
     pub rooms: Vec<Option<MemberRoom>>,
-    /// New requests that each slot was given, except those that another member of the pool got too.
-    pub assigned: Vec<u64>,
+    /// Counters of each node, by slot.
+    pub totals: Vec<NodeTotals>,
     /// New requests for which no member of a pool took calls. Reset when pools change.
     pub without_takers: BTreeMap<PoolId, u64>,
     /// New requests refused because every member of a pool was at its limit, by the limit.
@@ -83,7 +83,7 @@ pub struct ShardSnapshot {
     pub ledger: Ledger,
     /// Present numbers.
     pub counts: ShardCounts,
-    /// Counts of each node, by slot.
+    /// Counters and response times of each node, by slot.
     pub stats: Vec<NodeStats>,
     /// Counts of messages between kernel and shard.
     pub traffic: Traffic,
@@ -128,6 +128,13 @@ impl<'a> AllShards<'a> {
     /// Returns the load of a member, including its load at other processes.
     pub fn load(self, member: &ListedMember) -> Load {
         self.that_know(member).fold(member.before, |sum, counts| sum + counts.loads[member.slot.index()].1)
+    }
+
+    /// Returns the counters of a member.
+    pub fn totals(self, member: &ListedMember) -> NodeTotals {
+        let mut sum = NodeTotals::default();
+        self.that_know(member).for_each(|counts| sum += counts.totals[member.slot.index()]);
+        sum
     }
 
     /// Returns the state of a member's limits. Each shard limits its own requests to the member. The member counts as

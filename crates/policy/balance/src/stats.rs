@@ -1,6 +1,7 @@
 //! Counters and response times of each node.
 
 use crate::NodeRefusal;
+use core::ops::AddAssign;
 use core::time::Duration;
 use hdrhistogram::Histogram;
 use wire::Method;
@@ -78,8 +79,69 @@ pub struct NodeStats {
     pub invite_micros: Histogram<u32>,
     /// Time from a BYE to its 2xx, in microseconds.
     pub bye_micros: Histogram<u32>,
+    /// Sum of all times in `invite_micros`.
+    pub invite_sum_micros: u64,
+    /// Sum of all times in `bye_micros`.
+    pub bye_sum_micros: u64,
     /// Transactions that were already open on the node when another one was opened (the paper's occupancy).
     pub occupancy: Histogram<u32>,
+}
+
+/// Counters of one node without histograms, which are cheap to copy.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NodeTotals {
+    /// As [`NodeStats::assigned`].
+    pub assigned: u64,
+    /// As [`NodeStats::moved`].
+    pub moved: u64,
+    /// As [`NodeStats::held_back`].
+    pub held_back: [u64; NodeStats::LIMITS.len()],
+    /// As [`NodeStats::transactions`].
+    pub transactions: u64,
+    /// As [`NodeStats::ended`].
+    pub ended: [u64; EndReason::ALL.len()],
+    /// Responses of the node by class, from 1xx to 6xx.
+    pub responses: [u64; CLASSES],
+    /// Times from an INVITE to its 2xx.
+    pub invites: TimeSum,
+    /// Times from a BYE to its 2xx.
+    pub byes: TimeSum,
+}
+
+/// Number of response times, and their sum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TimeSum {
+    /// Number of response times.
+    pub count: u64,
+    /// Sum of the times in microseconds.
+    pub micros: u64,
+}
+
+impl TimeSum {
+    /// Returns the mean in milliseconds; `None` without response times.
+    pub fn mean_ms(self) -> Option<f64> {
+        (self.count > 0).then(|| self.micros as f64 / self.count as f64 / 1000.0)
+    }
+}
+
+impl AddAssign for TimeSum {
+    fn add_assign(&mut self, more: Self) {
+        self.count += more.count;
+        self.micros += more.micros;
+    }
+}
+
+impl AddAssign for NodeTotals {
+    fn add_assign(&mut self, more: Self) {
+        self.assigned += more.assigned;
+        self.moved += more.moved;
+        add(&mut self.held_back, &more.held_back);
+        self.transactions += more.transactions;
+        add(&mut self.ended, &more.ended);
+        add(&mut self.responses, &more.responses);
+        self.invites += more.invites;
+        self.byes += more.byes;
+    }
 }
 
 impl Default for NodeStats {
@@ -98,6 +160,8 @@ impl Default for NodeStats {
             ended: [0; EndReason::ALL.len()],
             invite_micros: histogram(LONGEST_MICROS),
             bye_micros: histogram(LONGEST_MICROS),
+            invite_sum_micros: 0,
+            bye_sum_micros: 0,
             occupancy: histogram(MOST_TRANSACTIONS),
         }
     }
@@ -105,29 +169,37 @@ impl Default for NodeStats {
 
 /// Number of responses by status.
 #[derive(Clone, Debug)]
-pub struct StatusCounts([u64; STATUSES]);
+pub struct StatusCounts {
+    each: [u64; STATUSES],
+    /// From 1xx to 6xx.
+    classes: [u64; CLASSES],
+}
 
 /// From 100 to 699 (RFC 3261 §7.2).
 const STATUSES: usize = 600;
 const FIRST_STATUS: u16 = 100;
+/// Classes of responses, from 1xx to 6xx.
+const CLASSES: usize = STATUSES / 100;
 
 impl Default for StatusCounts {
     fn default() -> Self {
-        Self([0; STATUSES])
+        Self { each: [0; STATUSES], classes: [0; CLASSES] }
     }
 }
 
 impl StatusCounts {
     pub(crate) fn count(&mut self, status: u16) {
         // Status codes outside of SIP's range are not counted.
-        if let Some(count) = self.0.get_mut(usize::from(status.wrapping_sub(FIRST_STATUS))) {
+        let index = usize::from(status.wrapping_sub(FIRST_STATUS));
+        if let Some(count) = self.each.get_mut(index) {
             *count += 1;
+            self.classes[index / 100] += 1;
         }
     }
 
     /// Statuses that were seen, with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (u16, u64)> {
-        (FIRST_STATUS..).zip(self.0).filter(|&(_, count)| count > 0)
+        (FIRST_STATUS..).zip(self.each).filter(|&(_, count)| count > 0)
     }
 }
 
@@ -159,9 +231,29 @@ impl NodeStats {
     pub(crate) fn answered(&mut self, method: Method, took: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         match method {
-            Method::Invite => self.invite_micros.saturating_record(micros),
-            Method::Bye => self.bye_micros.saturating_record(micros),
+            Method::Invite => {
+                self.invite_micros.saturating_record(micros);
+                self.invite_sum_micros = self.invite_sum_micros.saturating_add(micros);
+            }
+            Method::Bye => {
+                self.bye_micros.saturating_record(micros);
+                self.bye_sum_micros = self.bye_sum_micros.saturating_add(micros);
+            }
             _ => {}
+        }
+    }
+
+    /// Returns the counters without histograms.
+    pub fn totals(&self) -> NodeTotals {
+        NodeTotals {
+            assigned: self.assigned,
+            moved: self.moved,
+            held_back: self.held_back,
+            transactions: self.transactions,
+            ended: self.ended,
+            responses: self.responses.classes,
+            invites: TimeSum { count: self.invite_micros.len(), micros: self.invite_sum_micros },
+            byes: TimeSum { count: self.bye_micros.len(), micros: self.bye_sum_micros },
         }
     }
 
@@ -172,7 +264,10 @@ impl NodeStats {
         add(&mut self.held_back, &other.held_back);
         self.transactions += other.transactions;
         add(&mut self.requests, &other.requests);
-        add(&mut self.responses.0, &other.responses.0);
+        add(&mut self.responses.each, &other.responses.each);
+        add(&mut self.responses.classes, &other.responses.classes);
+        self.invite_sum_micros += other.invite_sum_micros;
+        self.bye_sum_micros += other.bye_sum_micros;
         add(&mut self.ended, &other.ended);
         for (sum, more) in [
             (&mut self.invite_micros, &other.invite_micros),
@@ -198,5 +293,23 @@ mod tests {
         let mut sum = NodeStats { responses: counts.clone(), ..NodeStats::default() };
         sum.merge(&NodeStats { responses: counts, ..NodeStats::default() });
         assert_eq!(sum.responses.iter().collect::<Vec<_>>(), [(100, 2), (200, 4), (699, 2)]);
+    }
+
+    #[test]
+    fn totals_have_sums_of_times_and_classes_of_responses() {
+        let mut stats = NodeStats::default();
+        stats.answered(Method::Invite, Duration::from_millis(3));
+        stats.answered(Method::Invite, Duration::from_millis(5));
+        stats.answered(Method::Bye, Duration::from_millis(1));
+        for status in [180, 200, 404, 499, 603] {
+            stats.responses.count(status);
+        }
+        let mut totals = stats.totals();
+        assert_eq!((totals.invites.mean_ms(), totals.byes.count), (Some(4.0), 1));
+        assert_eq!(totals.responses, [1, 1, 0, 2, 0, 1]);
+        totals += stats.totals();
+        stats.merge(&stats.clone());
+        assert_eq!((totals.invites, totals.responses), (stats.totals().invites, [2, 2, 0, 4, 0, 2]));
+        assert_eq!(NodeTotals::default().byes.mean_ms(), None);
     }
 }

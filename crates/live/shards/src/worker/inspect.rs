@@ -21,10 +21,7 @@ impl Worker {
             transactions: self.shard.open_transactions(),
             loads: slots.clone().map(|(slot, node)| (node.id, balancer.load(slot).own)).collect(),
             rooms: slots.clone().map(|(slot, _)| balancer.room(self.clock.now(), slot)).collect(),
-            assigned: slots
-                .map(|(slot, _)| balancer.stats(slot))
-                .map(|stats| stats.assigned - stats.moved)
-                .collect(),
+            totals: slots.map(|(slot, _)| balancer.stats(slot).totals()).collect(),
             without_takers: counters.without_takers,
             at_limit: counters.at_limit,
             replies: counters.replies,
