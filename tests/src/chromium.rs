@@ -20,7 +20,7 @@ use crate::field::TestSite;
 use crate::worker::{GLANCE, Worker};
 
 /// The program itself, since killing a script that starts it would not end it.
-const CHROMIUM: &str = "/usr/lib/chromium/chromium-headless-shell";
+pub(crate) const CHROMIUM: &str = "/usr/lib/chromium/chromium-headless-shell";
 /// SIP.js as published, in modules that browsers load directly, with the SHA-512 of its archive.
 const PACKAGE: &str = "sip.js@0.21.2";
 const ARCHIVE: &str = "sip.js-0.21.2.tgz";

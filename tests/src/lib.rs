@@ -36,6 +36,7 @@ mod stream;
 mod tls_client;
 mod torture;
 mod wait;
+mod web_page;
 mod worker;
 
 pub use agent::{Agent, AnsweringAgent};
@@ -68,3 +69,4 @@ pub use testkit::{header, status, value};
 pub use tls_client::{TlsExchange, path_text};
 pub use torture::{Case, TortureVerdict, cases};
 pub use wait::{until, within};
+pub use web_page::WebPage;

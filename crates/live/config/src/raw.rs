@@ -28,7 +28,7 @@ use crate::kind::{
 use crate::scenario::ScenarioLocal;
 use crate::setting::{Entry, Item, Setting, Short};
 use crate::table::{NAME, REQUIRED};
-use crate::typed::{Level, LogFormat};
+use crate::typed::{AdminPage, Level, LogFormat};
 use ::route::{Dialogs, Fork, Forward, INVITE_TIMEOUT, RING_TIME};
 use balance::{HealthSettings, Weights};
 pub(crate) use calls::*;
@@ -324,6 +324,9 @@ table! {
         /// well. Without it a random token is made at the first start that needs one, and kept as `NAME.admin-token`
         /// beside `NAME.token-key`, readable by its owner only. A reload does not change it.
         token: Option<Secret<BearerText>> => "made once and kept",
+        /// The web page at `/`: `"read-only"`; `"drain"`: a browser may also drain members and end a drain; or `"off"`.
+        /// A reload does not change it.
+        page: Setting<Choice<AdminPage>> = AdminPage::ReadOnly,
     }
 
     /// Receives the capacity of servers, which `sarabande monitor --report` beside each server measures and sends every

@@ -426,6 +426,19 @@ pub struct Admin {
     pub listen: Option<SocketAddr>,
     /// Token that requests need; `None`: the file has none.
     pub token: Option<Bearer>,
+    /// The web page.
+    pub page: AdminPage,
+}
+
+/// Web page of the admin interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdminPage {
+    /// No page.
+    Off,
+    /// The page changes nothing.
+    ReadOnly,
+    /// The page can drain members.
+    Drain,
 }
 
 /// `[capacity]`. `Debug` does not print the keys.

@@ -1,8 +1,10 @@
 //! Queries and commands to a running server.
 
 use crate::ask::{Ask, ScaleWish};
+use crate::figures::history::{self, Sample};
 use crate::figures::{
-    ConnectionsView, ExplanationView, FailureView, FailuresView, Figures, Session, Standing, View, WallClock,
+    ConnectionsView, ExplanationView, FailureView, FailuresView, Figures, MembersView, Session, Standing,
+    View, WallClock,
 };
 use crate::registrations::{ContactsError, GONE, Home, UserContacts};
 use crate::scale::view::pool_view;
@@ -10,7 +12,7 @@ use base::{Instant, Peer, UnixTime};
 use control::scale::PoolView;
 use location::Aor;
 use node::{FailedRequest, KeptFailure};
-use shards::{Command, Explained, WorkerHandle};
+use shards::{AllShards, Command, Explained, WorkerHandle};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -85,6 +87,21 @@ impl Handle {
         let snapshots: Vec<_> = self.ask_each(Command::Snapshot).await?;
         let oldest = if oldest_calls { self.oldest_calls().await? } else { BTreeMap::new() };
         Ok(Figures::new(&view, snapshots, &oldest))
+    }
+
+    /// Returns the members without percentiles and occupancy, at almost no cost for the traffic.
+    ///
+    /// # Errors
+    /// If the server has ended.
+    pub async fn members(&self) -> Result<MembersView, String> {
+        let view = self.view().await?;
+        Ok(MembersView::brief(&view, &self.ask_each(Command::Counts).await?))
+    }
+
+    /// Returns a sample for the curves.
+    pub(crate) async fn sample(&self) -> Result<Sample, String> {
+        let view = self.view().await?;
+        Ok(history::sample(&view, AllShards(&self.ask_each(Command::Counts).await?)))
     }
 
     /// Returns connections and their peers; `None` without listeners for connections.

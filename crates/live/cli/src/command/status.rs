@@ -581,7 +581,7 @@ pub(crate) mod tests {
             "answers_probes": true, "accepting": true, "draining": false, "drained_by_scaler": false, "paused_seconds": 0.0, "ejected_seconds": 0.0, "ejections_total": 0, "capacity": 2.0, "capacity_now": 2.0,
             "max_calls": 0, "max_rate": 0, "limit_law": null, "unanswered": null, "limit": null, "held_back": { "limit": 0, "max_rate": 0 },
             "offered_total": 0, "calls": 0, "transactions": 0, "work": 0.0, "assigned_total": 0,
-            "transactions_total": 0, "ended": {}, "invite_ms": times, "bye_ms": times, "occupancy": times,
+            "transactions_total": 0, "ended": {}, "responses": {}, "invite_ms": times, "bye_ms": times, "occupancy": times,
             "oldest_call_seconds": null, "last_probe": null, "since_change_seconds": 0.0
         });
         let more = more.as_object().unwrap().clone();

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Kind, Leaf, Refusal, Schema, Written, quoted};
 use crate::nearest::nearest;
-use crate::typed::{DriverName, Level, LogFormat};
+use crate::typed::{AdminPage, DriverName, Level, LogFormat};
 use balance::{PolicyKind, Weights};
 use base::Transport;
 use digest_auth::Algorithm;
@@ -243,6 +243,11 @@ impl Names for DriverName {
 
 impl Names for LogFormat {
     const NAMES: &'static [(&'static str, Self)] = &[("text", Self::Text), ("json", Self::Json)];
+}
+
+impl Names for AdminPage {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("read-only", Self::ReadOnly), ("drain", Self::Drain), ("off", Self::Off)];
 }
 
 /// Feedback to neighbours, by name.

@@ -1,5 +1,6 @@
 //! The paths of the admin interface. Success is answered with JSON, failure with a line of text.
 
+use crate::figures::history::History;
 use crate::figures::{
     CapacityView, ConnectionsView, ContactsView, ExplanationView, FailuresView, HealthView, MembersView,
     ProxyView, RegistrarView, Reloaded, Restarting, ScaleView, ScalesView, Stopping,
@@ -14,18 +15,24 @@ use axum::routing::{delete, get, post};
 use axum::{Json, Router};
 use base::{Peer, Transport};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Default sender of an explained request. Only members and peer balancers are treated differently.
 const SOME_CALLER: Peer =
     Peer::new(Transport::Udp, SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), config::SIP_PORT));
 
-pub(super) fn routes(handle: Handle) -> Router {
+pub(super) fn routes(handle: Handle, history: Arc<Mutex<History>>) -> Router {
+    let history = async move |uri: Uri| {
+        let [] = parameters(&uri, [])?;
+        Ok::<_, Failure>(Json(history.lock().unwrap_or_else(PoisonError::into_inner).view()))
+    };
     Router::new()
         .route("/healthz", get(alive))
         .route("/readyz", get(ready))
         .route("/api/health", get(health))
         .route("/api/members", get(members))
+        .route("/api/history", get(history))
         .route("/api/sessions", get(sessions))
         .route("/api/failures", get(failures))
         .route("/api/connections", get(connections))
@@ -108,13 +115,32 @@ async fn ready(State(handle): State<Handle>) -> Result<&'static str, Failure> {
 }
 
 async fn members(State(handle): State<Handle>, uri: Uri) -> Result<Json<MembersView>, Failure> {
-    let [oldest] = parameters(&uri, ["oldest"])?;
-    let oldest = match oldest.as_deref() {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(other) => return Err(wrong("oldest", other, "true or false")),
+    let [oldest, brief, problems, search] = parameters(&uri, ["oldest", "brief", "problems", "search"])?;
+    let (oldest, brief) = (flag("oldest", oldest.as_deref())?, flag("brief", brief.as_deref())?);
+    let problems = flag("problems", problems.as_deref())?;
+    let mut shown = if brief && !oldest {
+        handle.members().await.map_err(gone)?
+    } else {
+        handle.figures(oldest).await.map_err(gone)?.members
     };
-    Ok(Json(handle.figures(oldest).await.map_err(gone)?.members))
+    shown.members.retain(|member| {
+        let has = |text: &str| {
+            member.name.contains(text)
+                || member.state.contains(text)
+                || member.address.to_string().contains(text)
+        };
+        (!problems || member.state != "up") && search.as_deref().is_none_or(has)
+    });
+    Ok(Json(shown))
+}
+
+/// Reads a parameter that is `true` or `false`, the default.
+fn flag(name: &str, value: Option<&str>) -> Result<bool, Failure> {
+    match value {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(other) => Err(wrong(name, other, "true or false")),
+    }
 }
 
 async fn sessions(State(handle): State<Handle>, uri: Uri) -> Result<Response, Failure> {
@@ -292,7 +318,7 @@ async fn scrape(State(handle): State<Handle>) -> Result<Response, Failure> {
     Ok(([kind], figures.metrics()).into_response())
 }
 
-const PATHS: &str = "GET /healthz, /readyz, /api/health, /api/members, /api/sessions, /api/failures, /api/connections, /api/proxy, /api/capacity, \
+const PATHS: &str = "GET /healthz, /readyz, /api/health, /api/members, /api/history, /api/sessions, /api/failures, /api/connections, /api/proxy, /api/capacity, \
                      /api/registrar, /api/registrations, /api/scale, /api/scale/{pool}, /metrics; \
                      POST /api/drain, /api/undrain, /api/up, /api/reload, /api/restart, /api/stop, /api/explain; \
                      DELETE /api/registrations";

@@ -1,13 +1,14 @@
 //! Refuses clients without a token, and web pages. A browser on the operator's machine reaches loopback, so any page in
-//! it can send requests here. The page cannot read the answers, but a POST would take effect.
+//! it can send requests here. The page cannot read the answers, but a POST would take effect. The own page may send
+//! only the POSTs that `[admin] page` allows.
 
-use super::token;
+use super::{page, token};
 use axum::Extension;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use config::Bearer;
+use config::{AdminPage, Bearer};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -18,23 +19,38 @@ pub(super) struct Local(pub(super) Option<SocketAddr>);
 /// Paths that an orchestrator may query without a token. Their answers reveal nothing else.
 pub(super) const OPEN: [&str; 2] = ["/healthz", "/readyz"];
 
+/// Paths of the changes that the own page may make with `page = "drain"`.
+const CHANGES: [&str; 2] = ["/api/drain", "/api/undrain"];
+
+/// Rules of the guard.
+#[derive(Clone)]
+pub(super) struct Rules {
+    /// Token that requests must carry; `None`: no token is needed.
+    pub(super) token: Option<Arc<Bearer>>,
+    pub(super) page: AdminPage,
+}
+
 /// Passes on requests that carry the token, if one is required, and do not come from a page of another site.
 pub(super) async fn check(
-    State(token): State<Option<Arc<Bearer>>>,
+    State(rules): State<Rules>,
     Extension(local): Extension<Local>,
     request: Request,
     next: Next,
 ) -> Response {
-    let page = match local.0.map(|local| refusal(local, request.headers())) {
-        Some(None) => None,
-        Some(Some(why)) => Some(why),
+    let path = request.uri().path();
+    let shown = rules.token.map(|token| shows(&token, request.headers()));
+    let refused = match local.0 {
         None => Some("the connection is gone\n"),
+        // Other pages do not know the token. The own page may be reached by a name, or through a proxy.
+        Some(_) if shown == Some(true) => None,
+        Some(local) => refusal(local, request.headers()),
     };
-    if let Some(why) = page {
+    let refused = refused.or_else(|| change(rules.page, request.method(), path, request.headers()));
+    if let Some(why) = refused {
         return (StatusCode::FORBIDDEN, why).into_response();
     }
-    let is_open = OPEN.contains(&request.uri().path());
-    let lacks_token = token.is_some_and(|token| !shows(&token, request.headers()));
+    let is_open = OPEN.contains(&path) || (rules.page != AdminPage::Off && page::has(path));
+    let lacks_token = shown == Some(false);
     let mut answer = if lacks_token && !is_open {
         let ask = [(header::WWW_AUTHENTICATE, "Bearer")];
         (StatusCode::UNAUTHORIZED, ask, NO_TOKEN).into_response()
@@ -61,6 +77,13 @@ fn shows(token: &Bearer, headers: &HeaderMap) -> bool {
         scheme.eq_ignore_ascii_case(b"Bearer ").then_some(shown.trim_ascii())
     });
     fields.next().is_none() && shown.is_some_and(|shown| token::is_same(token, shown))
+}
+
+/// Returns why a page may not make this request. Browsers add an Origin to each request that can change something.
+fn change(page: AdminPage, method: &Method, path: &str, headers: &HeaderMap) -> Option<&'static str> {
+    let is_change = !method.is_safe() && headers.contains_key(header::ORIGIN);
+    let is_allowed = page == AdminPage::Drain && CHANGES.contains(&path);
+    (is_change && !is_allowed).then_some("[admin] page does not allow this change from a web page\n")
 }
 
 fn refusal(local: SocketAddr, headers: &HeaderMap) -> Option<&'static str> {

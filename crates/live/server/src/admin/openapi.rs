@@ -3,8 +3,9 @@
 
 use super::tests::{Site, keys, request};
 use crate::figures::{
-    CapacityView, ConnectionsView, ContactsView, ExplanationView, FailuresView, HealthView, MembersView,
-    ProxyView, RegistrarView, Reloaded, Restarting, ScaleView, ScalesView, Session, Sessions, Stopping,
+    CapacityView, ConnectionsView, ContactsView, ExplanationView, FailuresView, HealthView, HistoryView,
+    MembersView, ProxyView, RegistrarView, Reloaded, Restarting, ScaleView, ScalesView, Session, Sessions,
+    Stopping,
 };
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -52,6 +53,11 @@ const MEMBER: Parameter = Parameter {
               is 5060.",
     values: &[],
 };
+
+/// A parameter that is false by default.
+const fn switch(name: &'static str) -> Parameter {
+    Parameter { name, is_required: false, meaning: "", values: &["true", "false"] }
+}
 
 /// Values that most operations share.
 const GET: Operation = Operation {
@@ -108,13 +114,30 @@ const OPERATIONS: [Operation; 22] = [
     Operation {
         path: "/api/members",
         summary: "Every member, and former members until they are forgotten.",
-        parameters: &[Parameter {
-            name: "oldest",
-            is_required: false,
-            meaning: "Adds the age of each member's oldest call. This walks the session table.",
-            values: &["true", "false"],
-        }],
+        parameters: &[
+            Parameter {
+                meaning: "Adds the age of each member's oldest call. This walks the session table.",
+                ..switch("oldest")
+            },
+            Parameter {
+                meaning: "Leaves out percentiles and occupancy, which take time to collect from many members.",
+                ..switch("brief")
+            },
+            Parameter { meaning: "Shows only members whose state is not `up`.", ..switch("problems") },
+            Parameter {
+                name: "search",
+                is_required: false,
+                meaning: "Shows only members with this text in their name, address or state.",
+                values: &[],
+            },
+        ],
         answer: Answer::Json(&[of::<MembersView>]),
+        ..GET
+    },
+    Operation {
+        path: "/api/history",
+        summary: "Curves of the last ten minutes, with a point every two seconds.",
+        answer: Answer::Json(&[of::<HistoryView>]),
         ..GET
     },
     Operation {
@@ -310,7 +333,7 @@ const OPERATIONS: [Operation; 22] = [
 /// Failures of any operation.
 const COMMON: [(u16, &str); 3] = [
     (400, "The request is malformed or refused. The text gives the reason."),
-    (403, "The request is from a web page of another origin, or the Host is not this server."),
+    (403, "The request is from a web page that may not make it, or the Host is not this server."),
     (503, "The server is about to exit after its last call."),
 ];
 
@@ -463,6 +486,8 @@ async fn answers_are_as_described() {
         (&pool, "get", "/api/health", String::new(), ""),
         (&proxy, "get", "/api/health", String::new(), ""),
         (&pool, "get", "/api/members", "?oldest=true".to_owned(), ""),
+        (&pool, "get", "/api/members", "?brief=true".to_owned(), ""),
+        (&pool, "get", "/api/history", String::new(), ""),
         (&pool, "get", "/api/sessions", String::new(), ""),
         (&pool, "get", "/api/sessions", "?call_id=described".to_owned(), ""),
         (&proxy, "get", "/api/proxy", String::new(), ""),

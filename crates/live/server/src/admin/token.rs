@@ -106,11 +106,12 @@ pub(super) fn is_same(token: &Bearer, shown: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use config::AdminPage;
     use std::os::unix::fs::PermissionsExt;
 
     fn admin(listen: &str, token: Option<&str>) -> Admin {
         let listen = Some(listen.parse().unwrap());
-        Admin { listen, token: token.and_then(Bearer::parse) }
+        Admin { listen, token: token.and_then(Bearer::parse), page: AdminPage::ReadOnly }
     }
 
     #[test]
@@ -120,7 +121,7 @@ mod tests {
             let set = admin(listen, Some("0123456789abcdef"));
             assert_eq!(required(&set, None).unwrap(), set.token, "{listen}");
         }
-        assert_eq!(required(&Admin { listen: None, token: None }, None).unwrap(), None);
+        assert_eq!(required(&Admin { listen: None, ..admin("[::]:1", None) }, None).unwrap(), None);
     }
 
     #[test]

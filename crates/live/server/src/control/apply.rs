@@ -119,6 +119,7 @@ fn fixed(new: &Config, old: &Config) -> Vec<String> {
         ("[connections]", new.connections != old.connections),
         ("[admin] listen", new.admin.listen != old.admin.listen),
         ("[admin] token", new.admin.token != old.admin.token),
+        ("[admin] page", new.admin.page != old.admin.page),
         ("[log] format", new.log.format != old.log.format),
     ];
     let changed = changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key.to_owned());

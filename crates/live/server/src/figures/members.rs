@@ -3,7 +3,7 @@
 use super::metric::{Buckets, figures};
 use super::peer::PeerText;
 use super::view::View;
-use balance::{EndReason, Load, MemberRoom, NodeRefusal, NodeStats};
+use balance::{EndReason, Load, MemberRoom, NodeRefusal, NodeStats, NodeTotals, TimeSum};
 use base::Instant;
 use control::{ListedMember, MemberName};
 use hdrhistogram::Histogram;
@@ -40,8 +40,8 @@ figures! {
 figures! {
     /// One member or former member.
     MemberView as "Member" from (
-        member: &ListedMember, view: &View, load: Load, room: Option<MemberRoom>, stats: NodeStats,
-        oldest: Option<Instant>,
+        member: &ListedMember, view: &View, load: Load, room: Option<MemberRoom>, totals: NodeTotals,
+        stats: Option<Box<NodeStats>>, oldest: Option<Instant>,
     ) {
         /// Name of the member in the configuration.
         name: String = member.name.clone(),
@@ -117,12 +117,12 @@ figures! {
         /// New requests that a limit kept from the member, by the kind of limit: `limit` (found from its answers) or
         /// `max_rate`. Another member got these requests, or they were refused.
         held_back: BTreeMap<String, u64> =
-            NodeStats::LIMITS.iter().map(|by| by.name().to_owned()).zip(stats.held_back).collect() => [
+            NodeStats::LIMITS.iter().map(|by| by.name().to_owned()).zip(totals.held_back).collect() => [
             counter "sarabande_member_held_back_total" (limit)
             "New requests that a limit kept from the member, by the kind of limit."
         ],
         /// New requests that were chosen for the member: those that it got, and those that its limits kept from it.
-        offered_total: u64 = stats.assigned + stats.held_back.iter().sum::<u64>()
+        offered_total: u64 = totals.assigned + totals.held_back.iter().sum::<u64>()
             => [counter "sarabande_member_offered_total" "New requests chosen for the member, including those that \
                 its limits kept from it."],
         /// Calls in progress.
@@ -134,23 +134,26 @@ figures! {
         work: f64 = work(load.work)
             => [gauge "sarabande_member_work" "Weighted work of the open transactions; a BYE is 1."],
         /// Calls and requests outside dialogs that were ever assigned to the member.
-        assigned_total: u64 = stats.assigned
+        assigned_total: u64 = totals.assigned
             => [counter "sarabande_member_assigned_total" "Calls and requests outside dialogs that were assigned to \
                 the member."],
         /// Transactions that were ever opened with the member.
-        transactions_total: u64 = stats.transactions
+        transactions_total: u64 = totals.transactions
             => [counter "sarabande_member_transactions_total" "Transactions opened with the member."],
         /// Ended transactions, by reason.
         ended: BTreeMap<String, u64> =
-            EndReason::ALL.iter().map(|reason| reason.name().to_owned()).zip(stats.ended).collect() => [
+            EndReason::ALL.iter().map(|reason| reason.name().to_owned()).zip(totals.ended).collect() => [
             counter "sarabande_member_transaction_ends_total" (outcome) "Ended transactions, by outcome."
         ],
+        /// Responses of the member by class, from `1xx` to `6xx`, retransmissions included.
+        responses: BTreeMap<String, u64> =
+            (1..).map(|class: u8| format!("{class}xx")).zip(totals.responses).collect(),
         /// Time from an INVITE to its 2xx.
-        invite_ms: TimesView = TimesView::from(&stats.invite_micros),
+        invite_ms: TimesView = TimesView::new(totals.invites, stats.as_ref().map(|stats| &stats.invite_micros)),
         /// Time from a BYE to its 2xx.
-        bye_ms: TimesView = TimesView::from(&stats.bye_micros),
+        bye_ms: TimesView = TimesView::new(totals.byes, stats.as_ref().map(|stats| &stats.bye_micros)),
         /// Open transactions with the member that each new transaction found.
-        occupancy: OccupancyView = OccupancyView::from(&stats.occupancy),
+        occupancy: OccupancyView = OccupancyView::new(stats.as_ref().map(|stats| &stats.occupancy)),
         /// Age of the oldest call; `null` without calls, or if the query does not ask for it.
         oldest_call_seconds: Option<f64> =
             oldest.map(|began| view.now.saturating_since(began).as_secs_f64()),
@@ -160,7 +163,7 @@ figures! {
         since_change_seconds: f64 = view.now.saturating_since(member.last_change).as_secs_f64(),
         /// All counts of the member; `None` if the figures were read from JSON.
         #[serde(skip)]
-        stats: Option<Box<NodeStats>> = Some(Box::new(stats)) => [
+        stats: Option<Box<NodeStats>> = stats => [
             counter "sarabande_member_requests_total" (method) "Requests sent to the member, retransmissions included."
             |member| member.stats.as_ref().map(|stats| {
                 Method::ALL.iter().map(|method| method.name()).zip(stats.requests).collect::<BTreeMap<_, _>>()
@@ -262,11 +265,13 @@ pub(super) fn state(
 }
 
 figures! {
-    /// Response times in milliseconds, exact to 1 %; `null` if there are none.
+    /// Response times in milliseconds, exact to 1 %; `null` if there are none. A brief answer has only `count` and `mean`.
     #[derive(Copy)]
     TimesView as "Times" {
         /// Number of response times.
         count: u64,
+        /// Mean.
+        mean: Option<f64>,
         /// Median.
         p50: Option<f64>,
         /// 90th percentile.
@@ -278,21 +283,23 @@ figures! {
     }
 }
 
-impl From<&Histogram<u32>> for TimesView {
-    fn from(micros: &Histogram<u32>) -> Self {
-        let milliseconds = |value: u64| (!micros.is_empty()).then_some(value as f64 / 1000.0);
+impl TimesView {
+    fn new(sum: TimeSum, micros: Option<&Histogram<u32>>) -> Self {
+        let micros = micros.filter(|micros| !micros.is_empty());
+        let at = |quantile| micros.map(|micros| micros.value_at_quantile(quantile) as f64 / 1000.0);
         Self {
-            count: micros.len(),
-            p50: milliseconds(micros.value_at_quantile(0.5)),
-            p90: milliseconds(micros.value_at_quantile(0.9)),
-            p99: milliseconds(micros.value_at_quantile(0.99)),
-            max: milliseconds(micros.max()),
+            count: sum.count,
+            mean: sum.mean_ms(),
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            max: micros.map(|micros| micros.max() as f64 / 1000.0),
         }
     }
 }
 
 figures! {
-    /// Occupancy in transactions; `null` if no transaction has arrived.
+    /// Occupancy in transactions; `null` if no transaction has arrived, or in a brief answer.
     #[derive(Copy)]
     OccupancyView as "Occupancy" {
         /// Mean.
@@ -308,15 +315,10 @@ figures! {
     }
 }
 
-impl From<&Histogram<u32>> for OccupancyView {
-    fn from(seen: &Histogram<u32>) -> Self {
-        let at = |quantile| (!seen.is_empty()).then(|| seen.value_at_quantile(quantile));
-        Self {
-            mean: (!seen.is_empty()).then(|| seen.mean()),
-            p50: at(0.5),
-            p90: at(0.9),
-            p99: at(0.99),
-            max: at(1.0),
-        }
+impl OccupancyView {
+    fn new(seen: Option<&Histogram<u32>>) -> Self {
+        let seen = seen.filter(|seen| !seen.is_empty());
+        let at = |quantile| seen.map(|seen| seen.value_at_quantile(quantile));
+        Self { mean: seen.map(Histogram::mean), p50: at(0.5), p90: at(0.9), p99: at(0.99), max: at(1.0) }
     }
 }

@@ -12,6 +12,7 @@ mod contacts;
 mod explanation;
 mod failures;
 mod health;
+pub(crate) mod history;
 mod members;
 pub(crate) mod metric;
 mod overload;
@@ -35,6 +36,7 @@ pub use explanation::{CandidateView, ExplanationView, PassedOverView, RewriteVie
 pub(crate) use failures::WallClock;
 pub use failures::{FailureView, FailuresView, TriedView};
 pub use health::{HealthView, PoolHealth};
+pub use history::{CurveView, HistoryView};
 pub use members::{MemberView, MembersView, NameView, OccupancyView, TimesView};
 pub use overload::{NeighbourView, OverloadView};
 pub use peer::PeerText;
@@ -104,6 +106,26 @@ impl Standing {
     }
 }
 
+impl MembersView {
+    /// Returns all members without histograms, which are large: without percentiles and occupancy.
+    pub(crate) fn brief(view: &View, counts: &[ShardCounts]) -> Self {
+        let members =
+            view.members.iter().map(|member| of_member(view, AllShards(counts), member, None, None));
+        Self { members: members.collect(), names: view.names.iter().map(NameView::new).collect() }
+    }
+}
+
+fn of_member(
+    view: &View,
+    shards: AllShards<'_>,
+    member: &ListedMember,
+    stats: Option<Box<NodeStats>>,
+    oldest: Option<Instant>,
+) -> MemberView {
+    let (load, room, totals) = (shards.load(member), shards.room(member), shards.totals(member));
+    MemberView::new(member, view, load, room, totals, stats, oldest)
+}
+
 fn next_hops(view: &View) -> Vec<NextHop> {
     let members = view.hops.iter().filter_map(|&slot| view.at(slot)).filter(|hop| hop.node.member);
     let hop = |hop: &ListedMember| NextHop {
@@ -169,10 +191,8 @@ impl Figures {
                     sum.merge(&stats[slot]);
                 }
             }
-            {
-                let (load, oldest) = (shards.load(member), oldest.get(&slot).copied());
-                MemberView::new(member, view, load, shards.room(member), sum, oldest)
-            }
+            let oldest = oldest.get(&slot).copied();
+            of_member(view, shards, member, Some(Box::new(sum)), oldest)
         };
         let members = view.members.iter().map(member).collect();
         let names = view.names.iter().map(NameView::new).collect();
