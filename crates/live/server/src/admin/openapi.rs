@@ -84,7 +84,7 @@ const NO_STORE: (u16, &str) =
 
 const NO_MEMBER: (u16, &str) = (404, "No such member. The text lists the members.");
 
-const OPERATIONS: [Operation; 22] = [
+const OPERATIONS: [Operation; 23] = [
     Operation {
         path: "/healthz",
         summary: "Whether the process runs, for a liveness probe.",
