@@ -9,7 +9,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 # A Debian package counts as installed if this program of it exists.
 declare -A PROGRAMS=([sip-tester]=sipp [kamailio]=kamailio [sipsak]=sipsak [valgrind]=valgrind [iproute2]=ip [g++]=g++
     [baresip-core]=baresip [twinkle-console]=twinkle-console [faketime]=faketime [redis-server]=redis-server [postgresql]=postgres
-    [openssl]=openssl [chromium-headless-shell]=chromium-headless-shell [npm]=npm [default-jdk-headless]=javac [maven]=mvn)
+    [openssl]=openssl [chromium-headless-shell]=chromium-headless-shell [npm]=npm [default-jdk-headless]=javac [maven]=mvn
+    [fakeroot]=fakeroot [man-db]=man)
 
 # Number of live tests that run at once. They mostly wait.
 LIVE_TESTS=${LIVE_TESTS:-4}
