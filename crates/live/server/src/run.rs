@@ -6,7 +6,7 @@ use crate::control::{Certificates, Control};
 use crate::descriptors;
 use crate::handle::Handle;
 use crate::key;
-use crate::log::refusals;
+use crate::log::{limits, refusals};
 use crate::opened::Opened;
 use crate::start_error::StartError;
 use crate::takeover::{self, offer::Holdings};
@@ -148,6 +148,7 @@ impl Server {
     /// If a shard died, which is a bug.
     pub async fn run(self) -> Result<(), String> {
         tokio::spawn(refusals::report(self.handle.clone()));
+        tokio::spawn(limits::report(self.handle.clone()));
         let outcome = self.control.run(self.reports, self.asks).await;
         if outcome.is_ok() {
             for thread in self.threads {

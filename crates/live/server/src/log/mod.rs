@@ -6,6 +6,7 @@
 //! - `refusals`: a line each minute about the requests that were refused.
 
 mod limit;
+pub(crate) mod limits;
 mod queue;
 pub(crate) mod refusals;
 
