@@ -443,9 +443,15 @@ async fn pools_and_routes_are_shown_to_operators() {
     let near: ExplanationView = explain(&here, "192.0.2.1:5060", "sip:bob@h").await.json();
     let route = near.route.expect("the answer has a route");
     assert_eq!((&route.name[..], near.pool.as_deref(), route.rewrites.len()), ("route-2", Some("core"), 0));
+    assert_eq!(
+        (&route.earlier[0].name[..], &route.earlier[0].condition[..]),
+        ("away", "user: it is \"bob\"")
+    );
     assert_eq!(near.candidates.len(), 2);
     let none = explain("", "198.51.100.1:5060", "sip:bob@h").await;
-    assert_eq!((none.status, &none.body[..]), (400, "refused: 404 No Route: no [[route]] matches it\n"));
+    let reasons = "refused: 404 No Route: no [[route]] matches it\naway: user: it is \"bob\"\n\
+                   route-2: source: it is 198.51.100.1\n";
+    assert_eq!((none.status, &none.body[..]), (400, reasons));
     let nowhere = explain("&listener=192.0.2.7:5060", "192.0.2.1:5060", "sip:bob@h").await;
     let answers = format!(
         "there is no listener at 192.0.2.7:5060; there are: {}, {};transport=tls\n",
