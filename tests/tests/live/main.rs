@@ -19,6 +19,7 @@ mod names;
 mod options;
 mod outliers;
 mod overload;
+mod package;
 mod page;
 mod probes;
 mod proxy;
