@@ -29,7 +29,7 @@ fn refusal(bed: &mut ProxyBed, millis: u64, request: &Req) -> Option<u16> {
 fn a_new_request_that_waited_too_long_is_refused() {
     for service in SERVICES {
         let mut bed = ProxyBed::plain().with_mode(service);
-        waited(&mut bed, ms(63));
+        waited(&mut bed, ms(126));
         let invite = Req::new("INVITE", "call", client());
         let refusal = bed.one(client(), &invite.bytes());
         assert_eq!((refusal.to, refusal.status()), (client(), 503), "{service:?}");
@@ -57,7 +57,7 @@ fn a_new_request_that_waited_too_long_is_refused() {
 fn a_source_above_its_limit_is_refused_before_overload_control() {
     let mut bed = ProxyBed::plain().with_mode(Service::Balance);
     bed.set(|setup| setup.settings.rates = RateSettings { refusal: AccessRefusal::Forbidden, ..rate(0, 1) });
-    waited(&mut bed, ms(63));
+    waited(&mut bed, ms(126));
     for (call, status) in [503, 403, 403, 403].into_iter().enumerate() {
         let refusal = bed.one(client(), &Req::new("INVITE", &format!("flood-{call}"), client()).bytes());
         assert_eq!(refusal.status(), status);
@@ -77,11 +77,11 @@ fn short_waits_of_other_classes_do_not_end_the_law() {
         bed.shard.overload_report(now).acceptance
     };
     for _ in 0..10 {
-        wait(MessageClass::NewInvite, 80);
+        wait(MessageClass::NewInvite, 160);
         wait(MessageClass::Priority, 1);
         wait(MessageClass::Probe, 1);
     }
-    assert!(wait(MessageClass::NewInvite, 80) < 0.1, "the law is in force");
+    assert!(wait(MessageClass::NewInvite, 160) < 0.1, "the law is in force");
     assert!(wait(MessageClass::Priority, 1) > 0.9, "an emergency call is judged by its own wait");
 }
 
@@ -114,13 +114,13 @@ fn requests_of_a_call_are_never_refused() {
 fn explain_names_the_law_and_the_wait() {
     let mut bed = ProxyBed::plain().with_mode(Service::Balance);
     let invite = Req::new("INVITE", "call", client()).bytes();
-    waited(&mut bed, ms(63));
+    waited(&mut bed, ms(126));
     let why = bed.explain(client(), &invite).expect_err("the INVITE is refused");
     assert!(
-        why.contains("as 100 % of new requests now: controller `delay`") && why.contains("wait 63 ms"),
+        why.contains("as 100 % of new requests now: controller `delay`") && why.contains("wait 126 ms"),
         "{why}"
     );
-    bed.now += Duration::from_millis(63);
+    bed.now += Duration::from_millis(126);
     bed.explain(client(), &invite).expect("the wait is over by then");
 }
 
@@ -131,22 +131,26 @@ fn between_both_waits_a_share_is_admitted() {
         let call = |at: &u32| Req::new("INVITE", &format!("{millis}-{at}"), client());
         (0..400).filter(|at| refusal(&mut bed, millis, &call(at)).is_none()).count()
     };
-    assert_eq!((taken(31), taken(63)), (400, 0));
-    assert!(taken(47).abs_diff(200) < 60);
+    assert_eq!((taken(62), taken(126)), (400, 0));
+    assert!(taken(94).abs_diff(200) < 60);
 }
 
 #[test]
 fn emergency_calls_and_priority_of_neighbours_wait_twice_as_long() {
     let mut bed = ProxyBed::plain().with_mode(STATELESS);
     let sos = |call| Req { uri: "urn:service:sos.fire".to_owned(), ..Req::new("INVITE", call, client()) };
-    assert_eq!(refusal(&mut bed, 62, &sos("1")), None);
-    assert_eq!(refusal(&mut bed, 125, &sos("2")), Some(503));
+    assert_eq!(refusal(&mut bed, 124, &sos("1")), None);
+    assert_eq!(refusal(&mut bed, 251, &sos("2")), Some(503));
     let first = |call| Req::new("INVITE", call, client()).with("Resource-Priority", "ets.0");
-    assert_eq!(refusal(&mut bed, 63, &first("3")), Some(503), "the priority of other senders does not count");
+    assert_eq!(
+        refusal(&mut bed, 126, &first("3")),
+        Some(503),
+        "the priority of other senders does not count"
+    );
     let neighbours = Box::new([Network::host(client().ip())]);
     bed.set(|setup| setup.settings.overload.neighbours = neighbours);
-    assert_eq!(refusal(&mut bed, 62, &first("4")), None);
-    assert_eq!(refusal(&mut bed, 63, &Req::new("INVITE", "5", client())), Some(503));
+    assert_eq!(refusal(&mut bed, 124, &first("4")), None);
+    assert_eq!(refusal(&mut bed, 126, &Req::new("INVITE", "5", client())), Some(503));
     let (_, priority) = judged(&mut bed);
     assert_eq!(priority, OverloadCounts { offered: 3, refused: 1 });
 }

@@ -468,7 +468,7 @@ fn refusals_of_overload_control_move_state_at_once() {
         chain.run("idle", 2, &[0.3, 0.3]);
         chain.run("busy", 1, &[0.3, 0.3]);
         for call in 0..refused {
-            waited(&mut chain.proxies[0], Duration::from_millis(63));
+            waited(&mut chain.proxies[0], Duration::from_millis(126));
             let refusal = chain.by_client(&Req::new("INVITE", &format!("refused-{call}"), client()));
             assert_eq!(refusal.at_client[0].status(), 503);
         }

@@ -333,7 +333,7 @@ function ladder(cell, { cause, route, call_id: callId, tried }) {
   const details = cell.firstChild;
   if (!details.firstChild) details.append(make('summary'), make('ol'));
   set(details.firstChild, cause);
-  const lines = [`Call-ID ${callId}, ${route ? `route ${route}` : 'no route'}`,
+  const lines = [...(callId ? [`Call-ID ${callId}, ${route ? `route ${route}` : 'no route'}`] : []),
     ...tried.map(({ target, seconds, result }) => `after ${number(seconds)} s ${target}: ${result}`)];
   if (details.lastChild.children.length !== lines.length) details.lastChild.replaceChildren(...lines.map(() => make('li')));
   lines.forEach((line, at) => set(details.lastChild.children[at], line));

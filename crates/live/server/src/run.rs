@@ -71,7 +71,7 @@ impl Server {
         }
         let count = threads_of(&config);
         let certificates = Certificates::read(&config)?;
-        let token = admin::token::required(&config.admin, path.as_deref())?;
+        let access = (admin::token::required(&config.admin, path.as_deref())?, config.admin.page);
         let secret = secret(&config, path.as_deref())?;
         let stores = stores(&config, path.as_deref())?;
         // The board has an additional column for the predecessor.
@@ -132,7 +132,7 @@ impl Server {
         control.open_capacity(opened.capacity);
         control.start_scaling(handle.clone());
         if let Some(listener) = opened.admin {
-            control.open_admin(Interface::new(listener, handle.clone(), token, config.admin.page));
+            control.open_admin(Interface::new(listener, handle.clone(), access));
         }
         Ok(Self { control, threads, reports, asks, handle })
     }

@@ -1,6 +1,7 @@
 //! `sarabande drain` and `undrain`: takes a member out of service, and back.
 
-use super::status::{MEMBERS, plural, span};
+use super::status::MEMBERS;
+use super::text::{plural, span};
 use crate::admin::{Target, escape};
 use crate::print::Progress;
 use anyhow::{Result, bail};

@@ -1,8 +1,9 @@
 //! `sarabande explain`: where a request would go, and why.
 
 use super::load::table::table;
-use super::registrations::{plain, rows};
-use super::status::{asks, plural, word_column};
+use super::registrations::rows;
+use super::status::asks;
+use super::text::{plain, plural, word_column};
 use crate::address;
 use crate::admin::{Exit, Target, escape};
 use crate::print;

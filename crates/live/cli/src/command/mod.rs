@@ -16,5 +16,6 @@ pub(crate) mod run;
 pub(crate) mod sim;
 pub(crate) mod status;
 pub(crate) mod stop;
+mod text;
 pub(crate) mod trace;
 pub(crate) mod up;

@@ -1,7 +1,8 @@
 //! `sarabande registrations`: the contacts of a user of a running registrar.
 
 use super::load::table::table;
-use super::status::{REGISTRAR, plural, registrar, span, word_column};
+use super::status::{REGISTRAR, registrar};
+use super::text::{plain, plural, span, word_column};
 use crate::admin::{Exit, Target, escape};
 use crate::print;
 use anyhow::{Result, bail};
@@ -76,11 +77,6 @@ pub(super) fn rows(contacts: &[ContactView]) -> String {
     let lines: Vec<_> = table.lines().map(|line| line.trim_end().to_owned()).collect();
     let gap = if paths.is_empty() { "" } else { "\n" };
     lines.join("\n") + gap + &paths
-}
-
-/// Replaces control characters, which a client may send and a terminal would obey.
-pub(super) fn plain(text: &str) -> String {
-    text.replace(char::is_control, "\u{fffd}")
 }
 
 #[cfg(test)]

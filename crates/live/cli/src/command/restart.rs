@@ -1,6 +1,6 @@
 //! `sarabande restart`: another process takes over from the running one.
 
-use super::status::{plural, span};
+use super::text::{plural, span};
 use crate::admin::Target;
 use anyhow::{Result, bail};
 use server::figures::{HealthView, Restarting};

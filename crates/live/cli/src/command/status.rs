@@ -7,11 +7,12 @@ mod scale;
 mod watch;
 
 use super::load::table::{milliseconds, table};
+use super::text::{plural, span, word_column};
 use super::trace::{FAILURES, summary};
 use crate::admin::{Exit, Target};
 use crate::print;
 use anyhow::Result;
-use comfy_table::{CellAlignment, ColumnConstraint, Table};
+use comfy_table::ColumnConstraint;
 use serde_json::{Value, json};
 use server::figures::{
     CallsView, CapacityView, ConnectionsView, DistributionView, FailuresView, HealthView, MemberView,
@@ -488,16 +489,6 @@ fn pools(member: &MemberView) -> String {
     if member.pools.is_empty() { "-".to_owned() } else { member.pools.join(",") }
 }
 
-/// Makes `column` a column of words, and narrows all, so that names and addresses fit.
-pub(super) fn word_column(table: &mut Table, column: usize) {
-    for (index, each) in table.column_iter_mut().enumerate() {
-        each.set_padding((u16::from(index > 0), 0));
-        if index == column {
-            each.set_cell_alignment(CellAlignment::Left);
-        }
-    }
-}
-
 /// The address, with the name before it if it says more.
 fn label(member: &MemberView) -> String {
     let address = member.address.to_string();
@@ -520,28 +511,6 @@ fn state(member: &MemberView) -> String {
         state => return state.to_owned(),
     };
     format!("{} {figure}", member.state)
-}
-
-/// A duration in its two largest units.
-pub(super) fn span(seconds: f64) -> String {
-    let seconds = seconds as u64;
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
-    match seconds {
-        ..60 => format!("{seconds}s"),
-        60..3600 => format!("{minutes}m {}s", seconds % 60),
-        3600..86_400 => format!("{hours}h {}m", minutes % 60),
-        _ => format!("{days}d {}h", hours % 24),
-    }
-}
-
-/// `1 call`, `2 calls`, `2 branches`.
-pub(super) fn plural(count: u64, noun: &str) -> String {
-    let end = match noun {
-        _ if count == 1 => "",
-        noun if noun.ends_with("ch") => "es",
-        _ => "s",
-    };
-    format!("{count} {noun}{end}")
 }
 
 #[cfg(test)]
@@ -805,11 +774,5 @@ pub(crate) mod tests {
         );
         let degraded = vec!["registrations and calls to users fail: ...".to_owned()];
         assert_eq!(head(HealthView { degraded, ..health("proxy") }), "new calls are taken, with problems");
-    }
-
-    #[test]
-    fn spans_have_two_units() {
-        let shown = [0.9, 59.9, 60.0, 3_599.0, 3_600.0, 86_399.0, 90_000.0].map(span);
-        assert_eq!(shown, ["0s", "59s", "1m 0s", "59m 59s", "1h 0m", "23h 59m", "1d 1h"]);
     }
 }

@@ -1,7 +1,8 @@
 //! `sarabande stop`: ends the server with its last call.
 
 use super::drain::left;
-use super::status::{MEMBERS, plural};
+use super::status::MEMBERS;
+use super::text::plural;
 use crate::admin::{Exit, Target};
 use crate::print::Progress;
 use anyhow::Result;

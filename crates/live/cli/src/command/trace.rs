@@ -1,8 +1,7 @@
 //! `sarabande trace`: the last failed requests of a running server, each as a ladder.
 
 use super::load::duration;
-use super::registrations::plain;
-use super::status::plural;
+use super::text::{plain, plural};
 use crate::admin::{Target, escape};
 use crate::print;
 use anyhow::Result;

@@ -61,12 +61,28 @@ impl FailureCause {
         (!matches!(status, 401 | 407 | 487)).then_some(Self::Answered { status })
     }
 
+    /// Returns whether a request with this cause has failed. A challenge and a success have not; a request whose target
+    /// is being looked up is repeated. A cancelled call is no failure either.
+    pub(crate) fn is_failure(self) -> bool {
+        match self {
+            Self::Refused { reason, .. } if reason == WRONG_PASSWORD => true,
+            Self::Refused { status, .. } | Self::Answered { status } => {
+                status >= 400 && !matches!(status, 401 | 407 | 487)
+            }
+            Self::Dropped(drop) => !matches!(drop, Drop::Unresolved) && self.is_news(),
+            Self::Handshake(_) => true,
+        }
+    }
+
     /// Returns whether the failure is worth a log line. Dropped keep-alives, and ACKs to responses of this process, are
     /// not.
     pub(crate) fn is_news(self) -> bool {
         !matches!(self, Self::Dropped(Drop::Ack | Drop::Unreadable(Discard::Empty | Discard::KeepAlive)))
     }
 }
+
+/// Reason of a challenge to a request with wrong credentials.
+pub(crate) const WRONG_PASSWORD: &str = "Wrong Password Or Unknown User";
 
 /// Maximum length of a reported Call-ID, in bytes.
 const LONGEST: usize = 128;

@@ -6,7 +6,7 @@ use super::waiting::Pending;
 use crate::decide::destination::Destination;
 use crate::decide::member::verifier;
 use crate::outcome::event::{ShardEvent, WrongPassword};
-use crate::outcome::failure::FailureCause;
+use crate::outcome::failure::{FailureCause, WRONG_PASSWORD};
 use crate::outcome::question::StoreQuery;
 use crate::outcome::rejection::{OwnResponse, Refused, Rejection, refused};
 use crate::read::arrival::{Arrival, Inbound};
@@ -14,7 +14,7 @@ use crate::read::progress::{Progress, Proof, Stage, User};
 use crate::site::Site;
 use crate::site::marks::{CredentialsFor, leaves_credentials, shares_state};
 use crate::step::Step;
-use crate::trace::failed::WRONG_PASSWORD;
+
 use digest_auth::{AuthRefusal, AuthRequest, Claim, CredentialVerdict, Examined, Role, Secret};
 use location::{Aor, RegistrarResponse};
 use wire::{Host, Message, NameAddr};

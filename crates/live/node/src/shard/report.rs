@@ -54,7 +54,7 @@ impl Shard {
     /// Records a connection whose handshake failed.
     pub fn handshake_failed(&mut self, now: Instant, peer: Peer, reason: &'static str, error: &str) {
         let cause = FailureCause::Handshake(reason);
-        self.site.failures.note(now, peer.address.ip(), (cause, false), || {
+        self.site.failures.note(now, peer.address.ip(), cause, false, || {
             FailedRequest::connection(now, peer, cause, error)
         });
     }

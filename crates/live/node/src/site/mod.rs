@@ -256,7 +256,7 @@ impl Site {
     pub(crate) fn tell(&mut self, flow: Flow, message: Option<&Message<'_>>, out: &mut Outbox<ShardEvent>) {
         if let Some(cause) = self.failure.take() {
             let rule = self.failed_rule.take();
-            self.tell_failure(flow, message, (cause, rule), out);
+            self.tell_failure(flow, message, cause, rule, out);
         }
     }
 
@@ -265,7 +265,8 @@ impl Site {
         &mut self,
         flow: Flow,
         message: Option<&Message<'_>>,
-        (cause, rule): (FailureCause, Option<usize>),
+        cause: FailureCause,
+        rule: Option<usize>,
         out: &mut Outbox<ShardEvent>,
     ) {
         if self.settings.tell_failures {
@@ -275,7 +276,7 @@ impl Site {
             return;
         };
         let (now, routes) = (self.now, &self.routes);
-        self.failures.note(now, flow.peer.ip(), (cause, false), || {
+        self.failures.note(now, flow.peer.ip(), cause, false, || {
             let rule = rule.and_then(|rule| routes.table.rules().get(rule));
             let route = rule.map_or("", |rule| &*rule.name).into();
             FailedRequest { route, ..FailedRequest::new(now, request, flow.remote(), cause) }
@@ -287,14 +288,15 @@ impl Site {
         &mut self,
         response: &Message<'_>,
         cause: FailureCause,
-        (target, result): (Flow, TriedResult),
+        target: Flow,
+        result: TriedResult,
         back: Flow,
     ) {
         if !cause.is_failure() {
             return;
         }
         let now = self.now;
-        self.failures.note(now, back.peer.ip(), (cause, true), || {
+        self.failures.note(now, back.peer.ip(), cause, true, || {
             let tried = Box::new([Tried { target: target.remote(), at: now, result }]);
             FailedRequest { tried, ..FailedRequest::new(now, response, back.remote(), cause) }
         });

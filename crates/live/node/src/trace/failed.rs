@@ -1,6 +1,5 @@
 //! A failed request.
 
-use crate::outcome::counters::Drop;
 use crate::outcome::failure::FailureCause;
 use base::{Instant, Peer};
 use wire::{Message, NameAddr, SipUri};
@@ -109,24 +108,6 @@ impl FailedRequest {
         size_of::<Self>() + texts + size_of_val::<[Tried]>(tried)
     }
 }
-
-impl FailureCause {
-    /// Returns whether a request with this cause has failed. A challenge and a success have not; a request whose target
-    /// is being looked up is repeated. A cancelled call is no failure either.
-    pub(crate) fn is_failure(self) -> bool {
-        match self {
-            Self::Refused { reason, .. } if reason == WRONG_PASSWORD => true,
-            Self::Refused { status, .. } | Self::Answered { status } => {
-                status >= 400 && !matches!(status, 401 | 407 | 487)
-            }
-            Self::Dropped(drop) => !matches!(drop, Drop::Unresolved) && self.is_news(),
-            Self::Handshake(_) => true,
-        }
-    }
-}
-
-/// Reason of a challenge to a request with wrong credentials.
-pub(crate) const WRONG_PASSWORD: &str = "Wrong Password Or Unknown User";
 
 fn text(bytes: &[u8]) -> Box<str> {
     String::from_utf8_lossy(&bytes[..bytes.len().min(FailedRequest::LONGEST)]).into()

@@ -74,7 +74,8 @@ impl FailureRing {
         &mut self,
         now: Instant,
         source: IpAddr,
-        (cause, was_tried): (FailureCause, bool),
+        cause: FailureCause,
+        was_tried: bool,
         make: impl FnOnce() -> FailedRequest,
     ) {
         let part = if was_tried { &mut self.tried } else { &mut self.refused };
@@ -141,7 +142,7 @@ mod tests {
 
     fn fail(ring: &mut FailureRing, now: Instant, from: u32, kind: usize, detail: &str) {
         let (peer, cause) = (Peer::new(Transport::Udp, source(from)), KINDS[kind]);
-        ring.note(now, peer.address.ip(), (cause, kind == 2), || {
+        ring.note(now, peer.address.ip(), cause, kind == 2, || {
             FailedRequest::connection(now, peer, cause, detail)
         });
     }

@@ -62,9 +62,11 @@ pub(crate) fn keep_dialogs(bed: &mut Bed, settings: DialogSettings) {
     bed.set(|setup| setup.settings.dialogs = Some(Arc::new(settings)));
 }
 
-/// The next messages have waited this long. Reported twice, since a wait counts after 100 ms.
+/// The next messages have waited this long, after messages that waited long enough to start the law.
 pub(crate) fn waited(bed: &mut Bed, waited: Duration) {
-    for pause in [0, 100] {
+    // The law starts with waits above T1/4 for 100 ms.
+    let standing = if waited.is_zero() { waited } else { waited.max(Duration::from_millis(126)) };
+    for (pause, waited) in [(0, standing), (100, standing), (0, waited)] {
         bed.now += Duration::from_millis(pause);
         bed.input(ShardInput::Waited { waited, queue: 0, class: MessageClass::NewInvite });
     }

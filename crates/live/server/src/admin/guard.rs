@@ -42,7 +42,7 @@ pub(super) async fn check(
     let refused = match local.0 {
         None => Some("the connection is gone\n"),
         // Other pages do not know the token. The own page may be reached by a name, or through a proxy.
-        Some(_) if shown == Some(true) => None,
+        Some(_) if shown == Some(true) && rules.page == AdminPage::Drain => None,
         Some(local) => refusal(local, request.headers()),
     };
     let refused = refused.or_else(|| change(rules.page, request.method(), path, request.headers()));

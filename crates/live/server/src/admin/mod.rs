@@ -41,7 +41,11 @@ pub(crate) struct Interface {
 }
 
 impl Interface {
-    pub(crate) fn new(listener: TcpListener, handle: Handle, token: Option<Bearer>, page: AdminPage) -> Self {
+    pub(crate) fn new(
+        listener: TcpListener,
+        handle: Handle,
+        (token, page): (Option<Bearer>, AdminPage),
+    ) -> Self {
         let rules = guard::Rules { token: token.map(Arc::new), page };
         Self { listener: Arc::new(listener), handle, rules, history: Arc::default(), task: None }
     }

@@ -15,7 +15,9 @@ pub(crate) async fn report(handle: Handle) {
         ticks.tick().await;
         let Ok(view) = handle.members().await else { return };
         let members = view.members.iter().map(|member| (member.address.to_string(), limit(member)));
-        changes(&mut limited, members).into_iter().for_each(|line| tracing::info!("{line}"));
+        for line in changes(&mut limited, members) {
+            tracing::info!("{line}");
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! `sarabande load call`: callers.
 
-use super::super::status::plural;
+use super::super::text::plural;
 use super::carrier::Carrier;
 use super::watch::{Ended, watch};
 use super::{Common, connections, datagrams, duration, table};

@@ -1,6 +1,6 @@
 //! The part of `status` about capacities that monitors announce.
 
-use super::{plural, span};
+use crate::command::text::{plural, span};
 use server::figures::{CapacityView, MemberCapacityView, PoolHealth};
 
 /// Returns some lines, each after a line end.

@@ -1,6 +1,6 @@
 //! The part of `status` about connections and their certificates.
 
-use super::plural;
+use crate::command::text::plural;
 use server::figures::{CertificateView, ConnectionsView};
 use std::time::{SystemTime, UNIX_EPOCH};
 

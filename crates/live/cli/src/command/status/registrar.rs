@@ -1,6 +1,6 @@
 //! The part of `status` about the registrar.
 
-use super::{plural, span};
+use crate::command::text::{plural, span};
 use server::figures::{RegistrarView, StoreView};
 use std::collections::BTreeMap;
 

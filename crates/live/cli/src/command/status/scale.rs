@@ -1,7 +1,7 @@
 //! The part of `status` about servers that are started and stopped.
 
-use super::span;
 use crate::admin::Target;
+use crate::command::text::span;
 use anyhow::Result;
 use server::figures::{ScaleView, ScalesView};
 

@@ -285,7 +285,8 @@ impl Medium<Wire> for Editor<'_> {
 
     fn concluded(&mut self, request: &Received, status: u16, is_own: bool) {
         request.end(is_own);
-        self.note_failure(request, status, is_own);
+        let shown = if is_own { own_status(request, status) } else { status };
+        self.note_failure(request, shown, is_own.then(|| reason(shown)));
         if let (Some(tracked), Some(dialogs)) = (&request.tracked, self.dialogs.as_deref_mut()) {
             dialogs.concluded(self.site.now, tracked, status, is_own);
         }
@@ -305,7 +306,7 @@ impl Medium<Wire> for Editor<'_> {
 /// Returns the status of a response of this proxy. RFC 5626 §11.5: endpoints must not see that a flow has failed. Only a
 /// sender that names a client as its target gets a 430. For an unreachable user the answer is 480 (§21.4.18) and not
 /// 500, since it is no error of this proxy.
-pub(super) fn own_status(request: &Received, status: u16) -> u16 {
+fn own_status(request: &Received, status: u16) -> u16 {
     match (&request.targets.source, status) {
         (Source::Contacts(_), 430) => 480,
         (Source::Contacts(_), 500) if request.targets.is_away() => 480,
@@ -314,7 +315,7 @@ pub(super) fn own_status(request: &Received, status: u16) -> u16 {
 }
 
 /// Returns the reason phrases of RFC 3261 §21 for responses that a proxy generates.
-pub(super) fn reason(status: u16) -> &'static str {
+fn reason(status: u16) -> &'static str {
     match status {
         100 => "Trying",
         200 => "OK",

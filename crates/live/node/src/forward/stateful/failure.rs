@@ -1,6 +1,5 @@
 //! Records of requests that failed with a transaction. The targets and their results are at hand when the request ends.
 
-use super::editor::{own_status, reason};
 use super::form::Editor;
 use super::received::Received;
 use super::targets::{Candidate, Fate, Source};
@@ -10,14 +9,12 @@ use ::proxy::ProxyEvent;
 use base::Flow;
 
 impl Editor<'_> {
-    /// Records a request that ends with this status, unless it has succeeded. `is_own`: the response is of this proxy.
-    pub(super) fn note_failure(&mut self, request: &Received, status: u16, is_own: bool) {
-        let status = if is_own { own_status(request, status) } else { status };
-        let cause = if is_own {
-            FailureCause::Refused { status, reason: reason(status) }
-        } else {
-            FailureCause::Answered { status }
-        };
+    /// Records a request that ends with this status, unless it has succeeded. `own_reason`: reason phrase if the
+    /// response is of this proxy.
+    pub(super) fn note_failure(&mut self, request: &Received, status: u16, own_reason: Option<&'static str>) {
+        let is_own = own_reason.is_some();
+        let cause = own_reason
+            .map_or(FailureCause::Answered { status }, |reason| FailureCause::Refused { status, reason });
         // A caller gives up because no target has answered.
         let is_silent =
             || tried(self, request, status, is_own).iter().all(|of| of.result == TriedResult::Silent);
@@ -27,7 +24,7 @@ impl Editor<'_> {
         let now = self.site.now;
         let tried = tried(self, request, status, is_own);
         let rule = request.rule.as_ref().map_or("", |rule| &*rule.routes.rule(rule.index).name);
-        self.site.failures.note(now, request.flow.peer.ip(), (cause, true), || FailedRequest {
+        self.site.failures.note(now, request.flow.peer.ip(), cause, true, || FailedRequest {
             arrived: request.arrived,
             route: rule.into(),
             tried: tried.into(),

@@ -35,7 +35,7 @@ impl Stateless {
             step.site.tell(to, Some(&response), step.out);
             step.site.counters.replied(status, reason);
             let cause = FailureCause::Refused { status, reason };
-            step.site.failed_there(&request, cause, (to, TriedResult::Unreachable), way);
+            step.site.failed_there(&request, cause, to, TriedResult::Unreachable, way);
             step.site.edits.clear();
             step.site.edits.pop_via(&response);
             step.site.send_edited(&response, way, step.out);

@@ -193,8 +193,8 @@ fn response_of_hop(
 /// Records a failure response from `source` as the failure of its request.
 fn failed_there(site: &mut Site, source: Flow, response: &Message<'_>, back: Flow) {
     if let Some(status) = response.status().filter(|status| *status >= 400) {
-        let tried = (source, TriedResult::Answered(status));
-        site.failed_there(response, FailureCause::Answered { status }, tried, back);
+        let (cause, result) = (FailureCause::Answered { status }, TriedResult::Answered(status));
+        site.failed_there(response, cause, source, result, back);
     }
 }
 
