@@ -50,7 +50,7 @@ fn each_failure_is_told_with_its_cause() {
     let text = run(&["trace", "--failed"]);
     let (from, here) = (agent.address(), "here");
     for part in [
-        format!("  route    busy\n    0.000 s {from} ──▶ {here}\n"),
+        format!("  route    busy\n   0.000 s {from} ──▶ {here}\n"),
         format!("◀── here: 486\n  cause    {busy}: answered 486\n"),
         format!("{dead}: unreachable (ICMP)\n"),
         format!("◀── here: 500\n  cause    {dead}: unreachable (ICMP)\n"),
