@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -409,7 +410,9 @@ pub struct Tool;
 impl Tool {
     /// Runs a command in the site's folder to its end. Returns its exit status and standard output.
     pub fn run(field: &TestSite, arguments: &[&str]) -> (ExitStatus, String) {
-        let folder = field.folder().join("tool");
+        // Logs are appended to, so each run has its own.
+        static RUNS: AtomicUsize = AtomicUsize::new(0);
+        let folder = field.folder().join(format!("tool-{}", RUNS.fetch_add(1, Ordering::Relaxed)));
         let mut child = Child::start("tool", &folder, Command::new(binary()).args(arguments));
         let status = child.wait_within(TOOL_ENDS);
         (status, child.output())

@@ -94,6 +94,8 @@ fn serve(field: &TestSite, policy: &str) -> (Vec<RunningTool>, RunningBalancer) 
     // Like the simulator's: one shard, which sees all loads, and no probes, which are work for a server.
     settings.threads = 1;
     settings.pool.push(format!("policy = \"{policy}\""));
+    // Simulated balancers do not limit their members.
+    settings.pool.push("overload = { law = \"none\" }".to_owned());
     settings.probe = vec!["enabled = false"];
     (servers, RunningBalancer::start(field, settings))
 }
