@@ -98,7 +98,7 @@ pub struct NodeTotals {
     pub held_back: [u64; NodeStats::LIMITS.len()],
     /// As [`NodeStats::transactions`].
     pub transactions: u64,
-    /// As [`NodeStats::ended`].
+    /// As `NodeStats::ended`.
     pub ended: [u64; EndReason::ALL.len()],
     /// Responses of the node by class, from 1xx to 6xx.
     pub responses: [u64; CLASSES],
