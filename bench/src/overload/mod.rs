@@ -205,7 +205,7 @@ impl OverloadBench {
             at: "load",
             layout: Layout::LineForEachMeasure,
             cells: vec![Cell::new(part.title, live.chain(models).collect())],
-            measures: measures(&["in_time_of_capacity", "refused_of_offered", "p50_ms", "p99_ms"]),
+            measures: measures(&["in_time_of_capacity", "refused_of_offered", "p99_ms"]),
             // The first way has no overload control.
             questions: part.ways[1..].iter().map(question).collect(),
             pictures: vec![

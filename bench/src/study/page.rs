@@ -177,7 +177,8 @@ fn values<S>(study: &Study<'_, S>, rows: &Rows) -> ReportTable {
     table
 }
 
-/// Table of means over rounds with their intervals, with a column for each place. The study has one cell.
+/// Table of means over rounds with their intervals, with a column for each place. The study has one cell. Models are in
+/// the pictures and the file only.
 fn values_by_place<S>(study: &Study<'_, S>, rows: &Rows) -> ReportTable {
     let mut places: Vec<f64> =
         pairs(study).flat_map(|(cell, alternative)| rows.places(&cell.name, alternative)).collect();
@@ -187,7 +188,10 @@ fn values_by_place<S>(study: &Study<'_, S>, rows: &Rows) -> ReportTable {
     table.header.extend(places.iter().map(f64::to_string));
     let has_rows =
         |(cell, alternative): &(&Cell<'_, S>, &str)| !rows.places(&cell.name, alternative).is_empty();
-    for (cell, alternative) in pairs(study).filter(has_rows) {
+    let is_live = |(cell, name): &(&Cell<'_, S>, &str)| {
+        cell.alternatives.iter().any(|it| it.name == *name && !it.is_model)
+    };
+    for (cell, alternative) in pairs(study).filter(has_rows).filter(is_live) {
         for (column, digits) in study.measures.iter().filter_map(|it| Some((it.column, it.digits?))) {
             let value = |at: &f64| {
                 let found = rows.values(&cell.name, alternative, Some(*at), column);

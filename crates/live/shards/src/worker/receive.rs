@@ -69,7 +69,7 @@ impl Worker {
         self.shard.handle(now, wait(&self.receive, *first), &mut self.out);
         let is_late = waited(&self.receive, *first, at_most) > LATE;
         for &index in own {
-            if is_late {
+            if is_late && index != *first {
                 self.shard.handle(now, wait(&self.receive, index), &mut self.out);
             }
             let (bytes, from) = self.receive.get(index);
