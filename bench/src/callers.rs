@@ -22,7 +22,7 @@ pub(crate) const CALLED: &str = "service";
 /// Timers of RFC 3261 §17.1.1.1, in nanoseconds.
 const T1_NS: u64 = 500_000_000;
 const T2_NS: u64 = 4_000_000_000;
-/// Time between the first two attempts of a refused telephone: a random part of it, at least half. It doubles with each
+/// Time between the first two attempts of a telephone that is refused or gets no answer: a random part of it, at least half. It doubles with each
 /// attempt (RFC 5626 §4.5, with 4 s instead of 30 s).
 const TRIES_AGAIN_NS: u64 = 4_000_000_000;
 /// Timers B and F.
@@ -204,6 +204,8 @@ impl Callers {
                 self.register_again(now_ns, call, lines);
             } else if stage == Stage::Talking {
                 self.hang_up([due_ns, now_ns], call, lines);
+            } else if now_ns >= end_ns && stage == Stage::Registering {
+                self.register_later(now_ns, call);
             } else if now_ns >= end_ns {
                 self.end(call);
             } else {
@@ -286,6 +288,10 @@ impl Callers {
             return self.end(call);
         }
         record.refused_ns.get_or_insert(took_ns);
+        self.register_later(now_ns, call);
+    }
+
+    fn register_later(&mut self, now_ns: u64, call: usize) {
         self.calls[call].stage = Stage::Refused;
         let most_ns = TRIES_AGAIN_NS << (self.calls[call].number - 1).min(8);
         let wait_ns = self.rng.random_range(most_ns / 2..most_ns);

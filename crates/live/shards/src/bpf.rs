@@ -34,6 +34,9 @@ pub(crate) mod code {
     pub(crate) const RETURN_A: u16 = 0x16;
 }
 
+/// Offset at which [`code::LOAD`] gives a random number (`SKF_AD_OFF + SKF_AD_RANDOM`).
+pub(crate) const RANDOM: u32 = 0xffff_f038;
+
 /// Distance of checks that the datagram is long enough. A load beyond its end ends the program with 0.
 pub(crate) const CHECKED: u32 = 32;
 

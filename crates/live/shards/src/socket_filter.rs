@@ -1,12 +1,15 @@
 //! Filter by which the kernel drops a share of the new requests before an overloaded thread reads them
 //! (`SO_ATTACH_FILTER` in socket(7)). Far above its capacity, a thread would spend all its time on refusing them.
 //!
-//! The program drops INVITE and REGISTER requests without a To tag. Emergency calls pass, and so do requests in which it
-//! finds `Resource-Priority`. A hash of the bytes decides, so that retransmissions are treated alike. A message passes if
-//! the program does not understand it: for example if the To field is in an unusual place, not ASCII, or without `<>`.
+//! The program drops INVITE requests without a To tag, and REGISTER requests. Emergency calls pass, and so do INVITE
+//! requests in which it finds `Resource-Priority`. A hash of the bytes decides about an INVITE, so that its
+//! retransmissions are treated alike: a call that is set up late is of no use. A random number decides about a REGISTER,
+//! so that each telephone is served at last. An INVITE passes if the program does not understand it: for example if the To
+//! field is in an unusual place, not ASCII, or without `<>`.
 
-use super::bpf::{CHECKED, Program, code, words};
+use super::bpf::{CHECKED, Program, RANDOM, code, words};
 use base::Instant;
+use overload::ReadShares;
 use sockets::{SockFilter, UdpSocket};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -14,7 +17,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 /// Starts of requests that are dropped, in words of four bytes: those with a `sip`, `sips` or `tel` URI.
-const STARTS: [&[u8]; 3] = [b"INVITE s", b"INVITE t", b"REGISTER sip"];
+const CALLS: [&[u8]; 2] = [b"INVITE s", b"INVITE t"];
+const REGISTRATION: &[u8] = b"REGISTER sip";
 /// Field of requests that pass. The smaller program does not look for it.
 const PRIORITY: &[u8] = b"Resource-Priority";
 /// Spellings of To.
@@ -57,9 +61,16 @@ const SIZES: [Size; 2] = [
     Size { load: code::LOAD_AT_X, priority: 0, to: 340, hash: 196 },
 ];
 
+/// A program, and the places of its two conditions.
+struct Filter {
+    program: Vec<SockFilter>,
+    calls: usize,
+    others: usize,
+}
+
 /// The programs for the sockets of a thread.
 pub(crate) struct SocketFilter {
-    programs: [Vec<SockFilter>; 2],
+    programs: [Filter; 2],
     /// The program in use: the second one if the kernel has no memory for the first one.
     size: usize,
 }
@@ -70,15 +81,16 @@ impl SocketFilter {
         Self { programs: SIZES.map(|size| program(seed, &size)), size: 0 }
     }
 
-    /// Makes the kernel pass this share of the new requests on a socket; `None`: everything. A request that passes also
+    /// Makes the kernel pass these shares of the new requests on a socket; `None`: everything. An INVITE that passes also
     /// passes at each larger share. The kernel takes one to two milliseconds to translate the program. If it has too
     /// little memory for the old and the new one, everything passes in this time.
-    pub(crate) fn pass(&mut self, socket: &UdpSocket, share: Option<f64>) -> io::Result<()> {
-        let Some(share) = share else { return socket.set_filter(None) };
+    pub(crate) fn pass(&mut self, socket: &UdpSocket, shares: Option<ReadShares>) -> io::Result<()> {
+        let Some(shares) = shares else { return socket.set_filter(None) };
         loop {
-            let program = &mut self.programs[self.size];
-            let decision = program.len() - 3;
-            program[decision] = SockFilter::new(code::JUMP_AT_LEAST, 1, 0, (share * 65_536.0) as u32);
+            let Filter { program, calls, others } = &mut self.programs[self.size];
+            for (place, share) in [(*calls, shares.calls), (*others, shares.others)] {
+                program[place] = SockFilter::new(code::JUMP_AT_LEAST, 1, 0, (share * 65_536.0) as u32);
+            }
             match socket.set_filter(Some(program)) {
                 Err(error) if error.kind() != io::ErrorKind::OutOfMemory => return Err(error),
                 Err(_) if self.size == 0 => self.size = 1,
@@ -92,11 +104,13 @@ impl SocketFilter {
     }
 }
 
-/// Share of the new requests that the kernel passes to a thread. It is changed in large steps, since a change takes long.
+/// Shares of the new requests that the kernel passes to a thread. They change in large steps, since a change takes long.
 pub(crate) struct ReadShare {
     filter: Option<Box<SocketFilter>>,
-    share: f64,
+    shares: ReadShares,
     changed: Instant,
+    /// Datagrams that the kernel had dropped at the last count.
+    dropped: u64,
 }
 
 /// Shortest time between two changes, long compared with the time of a change.
@@ -106,23 +120,27 @@ const STEP: f64 = 1.2;
 
 impl Default for ReadShare {
     fn default() -> Self {
-        Self { filter: None, share: 1.0, changed: Instant::ZERO }
+        Self { filter: None, shares: ReadShares::ALL, changed: Instant::ZERO, dropped: 0 }
     }
 }
 
 impl ReadShare {
-    /// Brings the share near to this one.
-    pub(crate) fn set(&mut self, now: Instant, share: f64, sockets: &[UdpSocket]) {
-        let is_near = (1.0 / STEP..STEP).contains(&(share / self.share));
-        let ends = share >= 1.0 && self.share < 1.0;
-        if (is_near && !ends) || now < self.changed + CHANGE {
+    /// Brings the shares near to these.
+    pub(crate) fn set(&mut self, now: Instant, shares: ReadShares, sockets: &[UdpSocket]) {
+        let is_near =
+            |new: f64, old: f64| (1.0 / STEP..STEP).contains(&(new / old)) && (new < 1.0 || old >= 1.0);
+        let are_near = is_near(shares.calls, self.shares.calls) && is_near(shares.others, self.shares.others);
+        if are_near || now < self.changed + CHANGE {
             return;
         }
-        (self.share, self.changed) = (share, now);
         let seed = || RandomState::new().hash_one(()) as u32;
         let filter = self.filter.get_or_insert_with(|| Box::new(SocketFilter::new(seed())));
+        if self.shares.least() >= 1.0 {
+            self.dropped = dropped(sockets);
+        }
+        (self.shares, self.changed) = (shares, now);
         for socket in sockets {
-            if let Err(error) = filter.pass(socket, (share < 1.0).then_some(share)) {
+            if let Err(error) = filter.pass(socket, (shares.least() < 1.0).then_some(shares)) {
                 tracing::debug!(%error, "the kernel cannot drop new requests unread");
             }
         }
@@ -131,18 +149,34 @@ impl ReadShare {
     /// Time from which the kernel can pass everything again; `None` if it does. Requests that it drops do not wake the
     /// thread.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        (self.share < 1.0).then_some(self.changed + CHANGE)
+        (self.shares.least() < 1.0).then_some(self.changed + CHANGE)
     }
 
-    /// The present share, 0 to 1.
-    pub(crate) fn get(&self) -> f64 {
-        self.share
+    /// Number of datagrams that the kernel has dropped since the last call, if it drops some.
+    pub(crate) fn unread(&mut self, sockets: &[UdpSocket]) -> u64 {
+        if self.shares.least() >= 1.0 {
+            return 0;
+        }
+        let before = std::mem::replace(&mut self.dropped, dropped(sockets));
+        self.dropped.saturating_sub(before)
+    }
+
+    /// The present shares.
+    pub(crate) fn get(&self) -> ReadShares {
+        self.shares
     }
 }
 
-fn program(seed: u32, size: &Size) -> Vec<SockFilter> {
+/// Number of datagrams that the kernel has dropped from these sockets.
+fn dropped(sockets: &[UdpSocket]) -> u64 {
+    sockets.iter().filter_map(|socket| socket.lost_datagrams().ok()).map(u64::from).sum()
+}
+
+fn program(seed: u32, size: &Size) -> Filter {
     let mut program = Program::default();
-    select_starts(&mut program);
+    check_length(&mut program, START);
+    let others = select_registrations(&mut program);
+    select_calls(&mut program);
     let priority: Vec<_> = words(PRIORITY).collect();
     let passing = program.search(size.load, &priority, priority.len(), START..size.priority);
     let found = program.search(size.load, &TO_WORDS.map(|(word, _)| word), 3, START..size.to);
@@ -151,8 +185,8 @@ fn program(seed: u32, size: &Size) -> Vec<SockFilter> {
     let places = program.locate(TO_WORDS.into_iter(), &found);
     program.land(&places);
     select_lines(&mut program);
-    decide(&mut program, seed, size.hash);
-    program.finish()
+    let calls = decide_by_hash(&mut program, seed, size.hash);
+    Filter { program: program.finish(), calls, others }
 }
 
 /// Passes datagrams that have fewer bytes after X, since a load beyond the end drops.
@@ -163,16 +197,28 @@ fn check_length(program: &mut Program, length: u32) {
     program.step(code::RETURN, PASS);
 }
 
-/// Passes messages without any of [`STARTS`]. X is 0 at first.
-fn select_starts(program: &mut Program) {
-    check_length(program, START);
+/// Skips the next instructions, of this number, in messages with another start.
+fn select_start(program: &mut Program, start: &[u8], skipped: usize) {
+    for offset in (0..start.len()).step_by(4) {
+        program.step(code::LOAD, UDP + offset as u32);
+        let word = words(&start[offset..]).next().unwrap_or_default();
+        program.unless(code::JUMP_EQUAL, word, (start.len() - offset) / 2 - 2 + skipped);
+    }
+}
+
+/// Decides about registrations. Returns the place of the condition.
+fn select_registrations(program: &mut Program) -> usize {
+    select_start(program, REGISTRATION, 5);
+    program.step(code::LOAD, RANDOM);
+    program.step(code::SHIFT_RIGHT, 16);
+    decide(program)
+}
+
+/// Passes messages without any start of [`CALLS`].
+fn select_calls(program: &mut Program) {
     let mut selected = Vec::new();
-    for start in STARTS {
-        for offset in (0..start.len()).step_by(4) {
-            program.step(code::LOAD, UDP + offset as u32);
-            let word = words(&start[offset..]).next().unwrap_or_default();
-            program.unless(code::JUMP_EQUAL, word, (start.len() - offset) / 2 - 1);
-        }
+    for start in CALLS {
+        select_start(program, start, 1);
         selected.push(program.jump());
     }
     program.step(code::RETURN, PASS);
@@ -213,8 +259,17 @@ fn select_lines(program: &mut Program) {
     program.land(&selected);
 }
 
-/// Drops messages by a hash of their words. [`SocketFilter::pass`] replaces the condition.
-fn decide(program: &mut Program, seed: u32, end: u32) {
+/// Drops a message if the number in A is too large. [`SocketFilter::pass`] replaces the condition, whose place this
+/// function returns.
+fn decide(program: &mut Program) -> usize {
+    program.unless(code::JUMP_AT_LEAST, 0, 0);
+    program.step(code::RETURN, PASS);
+    program.step(code::RETURN, DROP);
+    program.0.len() - 3
+}
+
+/// Decides by a hash of the words of the message. Returns the place of the condition.
+fn decide_by_hash(program: &mut Program, seed: u32, end: u32) -> usize {
     program.step(code::LOAD_NUMBER, seed);
     program.step(code::A_TO_X, 0);
     let mut too_short = Vec::new();
@@ -234,9 +289,7 @@ fn decide(program: &mut Program, seed: u32, end: u32) {
     program.step(code::XOR_X, 0);
     program.step(code::MULTIPLY, FACTOR);
     program.step(code::SHIFT_RIGHT, 16);
-    program.unless(code::JUMP_AT_LEAST, 0, 0);
-    program.step(code::RETURN, PASS);
-    program.step(code::RETURN, DROP);
+    decide(program)
 }
 
 #[cfg(test)]
@@ -270,8 +323,9 @@ mod tests {
             Self { filter, receiver: socket.copy().unwrap().into(), socket, client }
         }
 
-        fn share(&mut self, share: impl Into<Option<f64>>) {
-            self.filter.pass(&self.socket, share.into()).unwrap();
+        fn share(&mut self, calls: impl Into<Option<f64>>) {
+            let shares = calls.into().map(|calls| ReadShares { calls, others: calls });
+            self.filter.pass(&self.socket, shares).unwrap();
         }
 
         fn passes(&self, datagram: impl AsRef<[u8]>) -> bool {
@@ -374,9 +428,8 @@ mod tests {
     #[test]
     fn a_share_passes_that_grows_and_stays_the_same_for_retransmissions() {
         for mut pair in Pair::all() {
-            let starts = ["INVITE sip:a@example.com", "REGISTER sip:example.com"];
-            let messages = |start| (0..1000).map(move |number| message(start, number, NEW));
-            let messages: Vec<_> = starts.into_iter().flat_map(messages).collect();
+            let messages: Vec<_> =
+                (0..2000).map(|number| message("INVITE sip:a@example.com", number, NEW)).collect();
             let mut before = vec![false; messages.len()];
             for share in [0.0, 0.02, 0.3, 0.9, 1.0] {
                 pair.share(share);
@@ -393,6 +446,10 @@ mod tests {
             pair.share(None);
             pair.share(None);
             assert!(pair.passes(&messages[0]));
+            pair.filter.pass(&pair.socket, Some(ReadShares { calls: 0.0, others: 0.3 })).unwrap();
+            let register = message("REGISTER sip:example.com", 1, NEW);
+            let count = (0..2000).filter(|_| pair.passes(&register)).count();
+            assert!(count.abs_diff(600) < 100, "{count}: each copy of a REGISTER has another chance");
         }
     }
 }

@@ -7,15 +7,18 @@
 use base::{Flow, Instant, Recent};
 use core::hash::BuildHasher;
 use overload::{
-    MessageClass, Refusing, RequestInfo, Tier, Triage, TriageDecision, is_above_routine, is_emergency,
+    MessageClass, ReadShares, Refusing, RequestInfo, Triage, TriageDecision, is_above_routine, is_emergency,
 };
 use std::collections::{HashSet, VecDeque};
 use std::hash::RandomState;
 use std::time::Duration;
 use wire::Peek;
 
-/// Size of a lane in bytes, allocated when the first message waits: room for some thousand usual messages.
+/// Most bytes in a lane: room for some thousand usual messages.
 const LANE: usize = 1 << 20;
+/// The same for new requests other than INVITE. After an outage, telephones retransmit all at the same time every 4 s, so
+/// requests for 4 s have to wait here.
+const LANE_OF_OTHERS: usize = 4 << 20;
 
 /// Smallest size of a message. Besides its bytes it takes some 90 bytes in the lane's list and in the hashes.
 const LEAST: usize = 128;
@@ -37,18 +40,24 @@ struct Waiting {
 struct Lane {
     waiting: VecDeque<Waiting>,
     bytes: Vec<u8>,
+    /// Most bytes.
+    most: usize,
 }
 
 impl Lane {
+    fn new(most: usize) -> Self {
+        Self { most, ..Self::default() }
+    }
+
     /// Returns where a message of this length fits in one piece.
     fn room(&self, length: usize) -> Option<usize> {
         let length = length.max(LEAST);
         let (Some(first), Some(last)) = (self.waiting.front(), self.waiting.back()) else {
-            return (length <= LANE).then_some(0);
+            return (length <= self.most).then_some(0);
         };
         let (head, tail) = (first.start, last.start + last.length.max(LEAST));
         if tail > head {
-            if LANE - tail >= length { Some(tail) } else { (head >= length).then_some(0) }
+            if self.most - tail >= length { Some(tail) } else { (head >= length).then_some(0) }
         } else {
             (head - tail >= length).then_some(tail)
         }
@@ -56,8 +65,11 @@ impl Lane {
 
     fn push(&mut self, message: Waiting, bytes: &[u8]) -> bool {
         let Some(start) = self.room(bytes.len()) else { return false };
-        self.bytes.resize(LANE, 0);
-        self.bytes[start..start + bytes.len()].copy_from_slice(bytes);
+        let end = start + bytes.len();
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+        }
+        self.bytes[start..end].copy_from_slice(bytes);
         self.waiting.push_back(Waiting { start, ..message });
         true
     }
@@ -83,7 +95,7 @@ pub(crate) struct TriageQueue {
     hashes: HashSet<u64>,
     hasher: RandomState,
     turns: usize,
-    /// Recently dropped new requests, whose retransmissions are refused. A call accepted only then would be set up
+    /// Recently dropped INVITE requests, whose retransmissions are refused. A call accepted only then would be set up
     /// late, at the expense of a call that is in time.
     dropped: Recent<u64, ()>,
     /// Time spent on refusals.
@@ -109,14 +121,16 @@ const FAIR: usize = 8;
 /// second. Each takes 16 bytes.
 const DROPPED: usize = 50_000;
 
-/// Every `SHARE`th turn goes to usual new requests while priority requests wait, since strangers may claim an
-/// emergency.
+/// Every `SHARE`th turn goes to usual new calls while priority requests wait, since strangers may claim an emergency,
+/// and to other new requests while calls wait, so that telephones stay registered during an overload of calls.
 const SHARE: usize = 4;
 
 impl TriageQueue {
     pub(crate) fn new() -> Self {
         Self {
-            lanes: Default::default(),
+            lanes: std::array::from_fn(|lane| {
+                Lane::new(if lane == MessageClass::NewOther.lane() { LANE_OF_OTHERS } else { LANE })
+            }),
             hashes: HashSet::new(),
             hasher: RandomState::new(),
             turns: 0,
@@ -145,13 +159,10 @@ impl TriageQueue {
         let class = class_of(bytes, is_trusted);
         let hash = self.hasher.hash_one((flow.peer, bytes));
         if class.is_new() {
-            self.refusing.on_read();
+            self.refusing.on_read(class);
         }
         if !self.hashes.insert(hash) {
             self.counts.copies += 1;
-            if class.is_new() {
-                self.refusing.on_dropped();
-            }
             return;
         }
         let message = Waiting { flow, class, arrived, hash, start: 0, length: bytes.len() };
@@ -165,8 +176,7 @@ impl TriageQueue {
     }
 
     fn note_dropped(&mut self, message: &Waiting) {
-        if message.class.is_new() {
-            self.refusing.on_dropped();
+        if matches!(message.class, MessageClass::NewInvite | MessageClass::Priority) {
             self.dropped.insert(message.hash, ());
         }
     }
@@ -185,6 +195,9 @@ impl TriageQueue {
             self.note_dropped(&message);
         };
         self.turns = self.turns.wrapping_add(1);
+        if message.class.is_new() {
+            self.refusing.on_taken(message.class);
+        }
         let bytes = &self.lanes[lane].bytes[message.start..message.start + message.length];
         let mut waited = now.saturating_since(message.arrived);
         if self.dropped.get(&message.hash).is_some() {
@@ -198,20 +211,17 @@ impl TriageQueue {
         let fair = self.turns / FAIR % self.lanes.len();
         let first = Some(fair).filter(|lane| self.turns.is_multiple_of(FAIR) && has_any(lane));
         let next = first.or_else(|| (0..self.lanes.len()).find(has_any))?;
-        let usual = MessageClass::NewInvite.lane();
-        let yields =
-            next == MessageClass::Priority.lane() && self.turns.is_multiple_of(SHARE) && has_any(&usual);
-        Some(if yields { usual } else { next })
+        let [priority, calls, others] =
+            [MessageClass::Priority, MessageClass::NewInvite, MessageClass::NewOther].map(MessageClass::lane);
+        let behind = if next == priority { [calls, others].into_iter().find(has_any) } else { Some(others) };
+        let yields = (next == priority || next == calls) && self.turns.is_multiple_of(SHARE);
+        Some(behind.filter(|lane| yields && has_any(lane)).unwrap_or(next))
     }
 
     /// Returns whether the sender has given up, or there is no time to refuse a late request.
     fn is_dropped(&mut self, now: Instant, message: &Waiting, rules: &Triage, late: Duration) -> bool {
         let waited = now.saturating_since(message.arrived);
-        let is_late = match message.class.tier() {
-            Tier::First => waited > late,
-            Tier::Later => waited > late * 2,
-            Tier::Last | Tier::Never => false,
-        };
+        let is_late = message.class.is_new() && waited > late * message.class.patience();
         rules.decision(message.class, waited) == TriageDecision::Drop
             || (is_late && !self.refusing.may_refuse(message.class.tier()))
     }
@@ -222,17 +232,39 @@ impl TriageQueue {
         self.refusing.on_refused(spent * 2);
     }
 
+    /// Adds the time of handling requests other than INVITE.
+    pub(crate) fn on_others(&mut self, spent: Duration) {
+        self.refusing.on_others(spent);
+    }
+
     /// Counts a message that is handled without waiting here.
     pub(crate) fn on_direct(&mut self, bytes: &[u8]) {
-        if self.refusing.deadline().is_some() && class_of(bytes, false).is_new() {
-            self.refusing.on_read();
+        if self.refusing.deadline().is_none() {
+            return;
+        }
+        let class = class_of(bytes, false);
+        if class.is_new() {
+            self.refusing.on_read(class);
+            self.refusing.on_taken(class);
         }
     }
 
-    /// Share of new requests that the thread should read, 0 to 1. The kernel has passed the share `passed` so far, and
-    /// `busy` is the thread's busy time.
-    pub(crate) fn pass(&mut self, now: Instant, passed: f64, busy: Duration) -> f64 {
-        self.refusing.roll(now, passed, busy);
+    /// Whether to ask for [`pass`](Self::pass).
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        self.refusing.is_due(now)
+    }
+
+    /// Shares of new requests that the thread should read. Since the last time, the kernel has passed the shares
+    /// `passed` and dropped `unread` datagrams. `busy` is the thread's busy time.
+    pub(crate) fn pass(
+        &mut self,
+        now: Instant,
+        passed: ReadShares,
+        unread: u64,
+        busy: Duration,
+    ) -> ReadShares {
+        let waiting = self.lanes[MessageClass::NewOther.lane()].waiting.len();
+        self.refusing.roll(now, passed, unread, busy, waiting);
         self.refusing.pass()
     }
 
@@ -323,6 +355,28 @@ mod tests {
     }
 
     #[test]
+    fn registrations_wait_longer_than_calls_and_keep_a_share() {
+        let mut queue = TriageQueue::new();
+        let push = |queue: &mut TriageQueue, start, at| {
+            queue.push(Instant::ZERO, Duration::ZERO, flow(), &message(start, "", at), false);
+        };
+        (0..300).for_each(|at| push(&mut queue, "REGISTER sip:a SIP/2.0", at));
+        (0..300).for_each(|at| push(&mut queue, "INVITE sip:a SIP/2.0", at));
+        let order = starts(&mut queue, 1);
+        let early = order[..300].iter().filter(|start| *start == "REGISTER").count();
+        assert!((75..100).contains(&early), "{early} before the last call");
+        // There is no time to refuse late requests.
+        for at in 30_000..32_000 {
+            queue.on_refused(Duration::from_micros(200));
+            queue.pass(Instant::from_millis(at), ReadShares::ALL, 0, Duration::ZERO);
+        }
+        for start in ["INVITE sip:a SIP/2.0", "REGISTER sip:a SIP/2.0"] {
+            queue.push(Instant::from_millis(32_000), Duration::ZERO, flow(), &message(start, "", 1), false);
+        }
+        assert_eq!(starts(&mut queue, 33_500), ["REGISTER"]);
+    }
+
+    #[test]
     fn a_flood_of_emergency_calls_leaves_others_a_share() {
         let mut queue = TriageQueue::new();
         for at in 0..2_000 {
@@ -387,7 +441,7 @@ mod tests {
                 assert_eq!(turn.map(|turn| turn.bytes.to_vec()), kept.pop_front(), "at {at}");
             }
         }
-        assert!(queue.counts.full > 0 && queue.lanes.iter().all(|lane| lane.bytes.len() <= LANE));
+        assert!(queue.counts.full > 0 && queue.lanes.iter().all(|lane| lane.bytes.len() <= lane.most));
     }
 
     #[test]
@@ -413,7 +467,7 @@ mod tests {
         // Four tenths of the time.
         for at in 30_000..32_100 {
             queue.on_refused(Duration::from_micros(200));
-            queue.pass(Instant::from_millis(at), 1.0, Duration::ZERO);
+            queue.pass(Instant::from_millis(at), ReadShares::ALL, 0, Duration::ZERO);
         }
         for start in ["INVITE sip:a SIP/2.0", "INVITE urn:service:sos SIP/2.0"] {
             queue.push(Instant::from_millis(32_000), Duration::ZERO, flow(), &message(start, "", 1), false);
@@ -421,7 +475,7 @@ mod tests {
         assert_eq!(starts(&mut queue, 32_110).len(), 1, "the emergency call");
         for (start, waited) in [("INVITE sip:a SIP/2.0", 500), ("INVITE sip:b SIP/2.0", 0)] {
             let now = Instant::from_millis(40_000);
-            queue.pass(now, 1.0, Duration::ZERO);
+            queue.pass(now, ReadShares::ALL, 0, Duration::ZERO);
             queue.push(now, Duration::ZERO, flow(), &message(start, "", 1), false);
             let turn = queue.pop(now, &Triage::default(), LATE).expect("the copy is served");
             assert_eq!(

@@ -19,10 +19,11 @@ pub enum MessageClass {
     Repeat,
     /// A new request of an emergency call, or with a Resource-Priority above routine (RFC 4412; RFC 7339 §5.10.1).
     Priority,
-    /// A new request outside a dialog other than INVITE (REGISTER, MESSAGE, SUBSCRIBE, ...).
-    NewOther,
     /// An INVITE of a new call.
     NewInvite,
+    /// A new request outside a dialog other than INVITE (REGISTER, MESSAGE, SUBSCRIBE, ...). No person listens to a
+    /// ringing tone meanwhile, and its sender retransmits it only every 4 s, for 32 s (Timer E, RFC 3261 §17.1.2.2).
+    NewOther,
     /// An OPTIONS outside a dialog: a health check. It can wait, since a late answer correctly shows the load.
     Probe,
 }
@@ -63,8 +64,8 @@ impl MessageClass {
         Self::InDialog,
         Self::Repeat,
         Self::Priority,
-        Self::NewOther,
         Self::NewInvite,
+        Self::NewOther,
         Self::Probe,
     ];
 
@@ -82,20 +83,31 @@ impl MessageClass {
     }
 
     /// Lane of a triage queue, 0 served first: timers; responses and requests within dialogs; retransmissions of
-    /// accepted requests; new requests with priority; new requests; health checks.
+    /// accepted requests; new requests with priority; new calls; other new requests; health checks.
     pub const fn lane(self) -> usize {
         match self {
             Self::Timer => 0,
             Self::Response | Self::Closing | Self::InDialog => 1,
             Self::Repeat => 2,
             Self::Priority => 3,
-            Self::NewOther | Self::NewInvite => 4,
-            Self::Probe => 5,
+            Self::NewInvite => 4,
+            Self::NewOther => 5,
+            Self::Probe => 6,
         }
     }
 
     /// Number of lanes ([`lane`](Self::lane)).
-    pub const LANES: usize = 6;
+    pub const LANES: usize = 7;
+
+    /// Longest wait of a new request, in terms of that of a new call. A request other than INVITE may wait 8 s, a quarter
+    /// of the time after which its sender gives up.
+    pub const fn patience(self) -> u32 {
+        match self {
+            Self::Priority => 2,
+            Self::NewOther => 64,
+            _ => 1,
+        }
+    }
 
     /// Tier in which it is rejected.
     pub const fn tier(self) -> Tier {

@@ -32,7 +32,7 @@ mod verdict;
 pub use class::{MessageClass, RequestInfo, Tier, is_above_routine, is_emergency};
 pub use guard::{Guard, Rejection, RequestPath, Settled, UpstreamFeedback};
 pub use mix::{Mix, Scope};
-pub use refusing::Refusing;
+pub use refusing::{ReadShares, Refusing};
 pub use settings::{FeedbackLaw, LocalLaw, OverloadSettings};
 pub use triage::{Triage, TriageDecision};
 pub use turn::{NewRequestSender, TurnControl, TurnRefusal};

@@ -7,8 +7,8 @@ use core::time::Duration;
 /// of arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Triage {
-    /// Wait after which a new request is rejected and not served. At T1 its sender retransmits it, so accepting it only
-    /// lengthens the queue.
+    /// Wait after which the INVITE of a new call is rejected and not served. At T1 its sender retransmits it, so
+    /// accepting it only lengthens the queue.
     pub reject_after: Duration,
     /// Wait after which a new request is dropped: its sender has given up (Timer B or F, 64*T1, RFC 3261 §17.1.1.2) and
     /// ignores any response.
@@ -39,9 +39,10 @@ impl Triage {
         match class {
             _ if !class.is_new() => TriageDecision::Serve,
             _ if age >= self.drop_after => TriageDecision::Drop,
-            // A late emergency call is better than a refused one.
-            MessageClass::Priority => TriageDecision::Serve,
-            _ if age >= self.reject_after => TriageDecision::Reject,
+            MessageClass::NewInvite | MessageClass::Probe if age >= self.reject_after => {
+                TriageDecision::Reject
+            }
+            // A late emergency call is better than a refused one, and so is a late registration.
             _ => TriageDecision::Serve,
         }
     }
@@ -63,7 +64,9 @@ mod tests {
         let at = |class, millis| triage.decision(class, Duration::from_millis(millis));
         assert_eq!(at(MessageClass::NewInvite, 499), TriageDecision::Serve);
         assert_eq!(at(MessageClass::NewInvite, 500), TriageDecision::Reject);
-        assert_eq!(at(MessageClass::Priority, 500), TriageDecision::Serve);
+        for class in [MessageClass::Priority, MessageClass::NewOther] {
+            assert_eq!(at(class, 31_999), TriageDecision::Serve);
+        }
         for class in [MessageClass::NewInvite, MessageClass::NewOther, MessageClass::Priority] {
             assert_eq!(at(class, 32_000), TriageDecision::Drop);
         }

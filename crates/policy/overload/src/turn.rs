@@ -42,9 +42,10 @@ impl TurnControl {
         Self { standing: StandingWait::default(), entry: Mix::new(Scope::NewRequests), outside: 0, rng }
     }
 
-    /// Reports the wait of a message of this class whose turn is now. Only new requests without priority count.
-    /// Requests with priority are served first and probes last, so their waits do not predict the waits of other
-    /// messages.
+    /// Reports the wait of a message of this class whose turn is now. Only new calls without priority show a standing
+    /// wait: the classes before them do not wait for calls, and those behind wait longer. Of requests other than INVITE,
+    /// which wait for their turn behind the calls, the law sees the wait divided by their
+    /// [`patience`](MessageClass::patience).
     pub fn on_waited<N: Ord + Copy>(
         &mut self,
         guard: &mut Guard<N>,
@@ -53,10 +54,11 @@ impl TurnControl {
         class: MessageClass,
     ) {
         let counts = match class {
-            MessageClass::NewInvite | MessageClass::NewOther => {
+            MessageClass::NewInvite => {
                 guard.note_wait(waited);
                 self.standing.counts(now, waited, guard.settings().late())
             }
+            MessageClass::NewOther => return guard.on_waited(now, waited / class.patience()),
             _ => self.standing.is_on,
         };
         guard.on_waited(now, if counts { waited } else { Duration::ZERO });
@@ -222,22 +224,11 @@ mod tests {
             (0..100).filter(|_| turn.admit(&mut guard, later, class, &path, origin).is_ok()).count()
         };
         let everybody = NewRequestSender::Client(1.0);
-        for class in [MessageClass::NewInvite, MessageClass::NewOther] {
-            assert_eq!(
-                [everybody, NewRequestSender::Chain].map(|origin| taken(92, class, origin) / 60),
-                [0, 1]
-            );
-            let some = taken(140, class, NewRequestSender::Chain);
-            assert!((20..80).contains(&some), "{some}");
-            assert_eq!(
-                [126, 188].map(|wait| taken(
-                    wait,
-                    class,
-                    if wait == 126 { everybody } else { NewRequestSender::Chain }
-                )),
-                [0, 0]
-            );
-        }
+        let class = MessageClass::NewInvite;
+        assert_eq!([everybody, NewRequestSender::Chain].map(|origin| taken(92, class, origin) / 60), [0, 1]);
+        let some = taken(140, class, NewRequestSender::Chain);
+        assert!((20..80).contains(&some), "{some}");
+        assert_eq!([taken(126, class, everybody), taken(188, class, NewRequestSender::Chain)], [0, 0]);
         // From either origin, an emergency call may wait longer.
         for origin in [everybody, NewRequestSender::Chain] {
             assert!(taken(188, MessageClass::Priority, origin) > 20, "{origin:?}");

@@ -30,7 +30,7 @@ impl Worker {
             overload,
             neighbours,
             unread: self.queue.len(),
-            read_share: self.read_share.get(),
+            read_share: self.read_share.get().least(),
             relayed: self.streams.as_ref().map_or(0, |streams| streams.unanswered()),
             has_dialogs: self.streams.as_ref().is_some_and(|streams| streams.has_dialogs(now)),
             queues: self.shard.queue_reports(),

@@ -186,8 +186,11 @@ impl Worker {
             self.read_rings(now);
             self.read_inlet(now, inlet);
             self.serve_queue();
-            let share = self.queue.pass(now, self.read_share.get(), self.signals.busy());
-            self.read_share.set(now, share, &self.sockets);
+            if self.queue.is_due(now) {
+                let (passed, unread) = (self.read_share.get(), self.read_share.unread(&self.sockets));
+                let shares = self.queue.pass(now, passed, unread, self.signals.busy());
+                self.read_share.set(now, shares, &self.sockets);
+            }
             if busy.is_some_and(|busy| busy <= now) {
                 self.shard.handle(now, ShardInput::Busy(self.signals.busy()), &mut self.out);
             }

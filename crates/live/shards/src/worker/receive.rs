@@ -15,6 +15,8 @@ use std::time::Duration;
 /// Limit of batches read from one socket or ring in a wake-up while messages wait in the thread's queue. Afterwards the
 /// queue is served.
 const READ_MOST: usize = 16;
+/// Most requests other than INVITE that a turn handles from the queue, so that new calls do not wait for many of them.
+const OTHERS_MOST: u32 = 16;
 /// Wait of the first datagram of a batch from which the waits of the others are read too.
 const LATE: Duration = Duration::from_millis(2);
 /// Tolerated difference of the packet clock and the thread's clock over one wait.
@@ -108,7 +110,11 @@ impl Worker {
         let rules = self.shard.triage();
         let (start, late) = (self.clock.now(), self.shard.late());
         let (mut now, mut refusing, mut refused) = (start, Duration::ZERO, 0_u32);
+        let (mut on_others, mut others) = (Duration::ZERO, 0_u32);
         for _ in 0..BATCH {
+            if others == OTHERS_MOST {
+                break;
+            }
             let waiting = self.queue.len();
             let Self { shard, out, traffic, processes, queue, clock, .. } = self;
             let Some(turn) = queue.pop(now, &rules, late) else { break };
@@ -120,6 +126,9 @@ impl Worker {
             if outcome == Outcome::Overloaded {
                 refusing += after.saturating_since(now);
                 refused += 1;
+            } else if class == MessageClass::NewOther {
+                on_others += after.saturating_since(now);
+                others += 1;
             }
             now = after;
             self.flush_if_much();
@@ -130,10 +139,15 @@ impl Worker {
         self.flush();
         now = self.clock.now();
         let sent = self.traffic.sent - sent;
+        let sending = |count: u32| {
+            let part = (f64::from(count) / sent.max(1) as f64).min(1.0);
+            now.saturating_since(to_send).mul_f64(part)
+        };
         if refused > 0 {
-            let part = (f64::from(refused) / sent.max(1) as f64).min(1.0);
-            refusing += now.saturating_since(to_send).mul_f64(part);
-            self.queue.on_refused(refusing);
+            self.queue.on_refused(refusing + sending(refused));
+        }
+        if others > 0 {
+            self.queue.on_others(on_others + sending(others));
         }
     }
 
