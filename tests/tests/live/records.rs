@@ -5,7 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sarabande_tests::{CallLoad, PostgresServer, RunningProxy, SippCaller, SippServer, TestSite, until};
+use sarabande_tests::{
+    CallLoad, PostgresServer, RunningProxy, SippCaller, SippServer, TestSite, Tool, until,
+};
 use serde_json::Value;
 
 /// Starts a proxy in front of this server. Returns it with the file of its records.
@@ -54,6 +56,43 @@ fn each_call_has_one_record() {
     assert_eq!((calls["answered"].as_u64(), calls["records_total"].as_u64()), (Some(0), Some(load.calls)));
     assert!(proxy.get("/metrics").contains(&format!("\nsarabande_call_records_total {}\n", load.calls)));
     proxy.stop();
+}
+
+/// An operator lists the calls in progress, of all threads.
+#[test]
+fn calls_in_progress_are_listed() {
+    let field = TestSite::new("records-listed");
+    let server = SippServer::start(&field, "uas_call", field.sip(11), 500);
+    let (proxy, _) = proxy(&field, &server, "");
+    let admin = format!("http://{}", proxy.admin());
+    let run = |arguments: &[&str]| {
+        let (status, output) = Tool::run(&field, &[&["calls"], arguments, &["--admin", &admin]].concat());
+        (status.code(), output)
+    };
+    assert_eq!(run(&[]), (Some(4), String::new()));
+    let load = CallLoad { calls: 20, rate: 100, hold_ms: 4_000 };
+    let caller = SippCaller::start(
+        &field,
+        "uac_call",
+        (field.sip(2), proxy.address()),
+        load,
+        &["-recv_timeout", "10000"],
+    );
+    let server_address = server.address().to_string();
+    let (_, listed) = until("all calls are answered", || {
+        let (code, output) = run(&["--member", &server_address, "--pool", "proxy"]);
+        output.starts_with("20 calls\n").then_some((code, output))
+    });
+    let rows: Vec<_> = listed.lines().filter(|line| line.contains(" answered ")).collect();
+    assert!(rows.len() == 20 && rows.iter().all(|row| row.contains(&server_address)), "{listed}");
+    let call_id = rows[19].split_whitespace().next_back().expect("a Call-ID");
+    assert!(run(&[call_id]).1.starts_with("1 call\n"), "{call_id}: {listed}");
+    assert!(run(&["--limit", "5"]).1.starts_with("20 calls, the 5 oldest shown\n"));
+    assert_eq!(run(&["--member", "127.0.0.1:1"]).0, Some(4), "{listed}");
+    caller.finish_clean();
+    server.finish_clean();
+    proxy.wait_until_idle();
+    assert_eq!(run(&[]).0, Some(4));
 }
 
 /// Each call whose end was acknowledged has a record, however often the proxy is killed.

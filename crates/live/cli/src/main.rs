@@ -44,6 +44,8 @@ enum Command {
     Load(command::load::Arguments),
     /// Shows the members of a running server and their load.
     Status(command::status::Arguments),
+    /// Lists the calls in progress of pools with `forward = "dialog"`, the oldest first.
+    Calls(command::calls::Arguments),
     /// Shows or removes the contacts of a user of a running registrar.
     Registrations(command::registrations::Arguments),
     /// Takes a member out of service: it gets no new calls, and its calls go on.
@@ -115,6 +117,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Command::Demo(arguments) => command::demo::run(&arguments),
         Command::Load(arguments) => command::load::run(&arguments),
         Command::Status(arguments) => command::status::run(&arguments),
+        Command::Calls(arguments) => command::calls::run(&arguments),
         Command::Registrations(arguments) => command::registrations::run(&arguments),
         Command::Drain(arguments) => command::drain::run(&arguments),
         Command::Up(arguments) => command::up::run(&arguments),

@@ -3,8 +3,8 @@
 use crate::ask::{Ask, ScaleWish};
 use crate::figures::history::{self, Sample};
 use crate::figures::{
-    ConnectionsView, ExplanationView, FailureView, FailuresView, Figures, MembersView, Session, Standing,
-    View, WallClock,
+    ConnectionsView, ExplanationView, FailureView, FailuresView, Figures, MembersView, OpenCallView,
+    OpenCallsView, Session, Standing, View, WallClock,
 };
 use crate::registrations::{ContactsError, GONE, Home, UserContacts};
 use crate::scale::view::pool_view;
@@ -12,7 +12,7 @@ use base::{Instant, Peer, UnixTime};
 use control::scale::PoolView;
 use location::Aor;
 use node::{FailedRequest, KeptFailure};
-use shards::{AllShards, Command, Explained, WorkerHandle};
+use shards::{AllShards, CallFilter, Command, Explained, WorkerHandle};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -121,9 +121,8 @@ impl Handle {
     /// If the server has ended.
     pub async fn failures(&self, filter: &FailureFilter) -> Result<FailuresView, String> {
         let shards: Vec<_> = self.ask_each(Command::Failures).await?;
-        let now = self.view().await?.now;
-        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let clock = WallClock { now, unix: UnixTime::default() + since_1970 };
+        let clock = self.clock().await?;
+        let now = clock.now;
         let numbered = shards.iter().enumerate();
         let all = numbered.flat_map(|(shard, kept)| kept.iter().map(move |kept| (shard, kept)));
         let mut chosen: Vec<_> = all.filter(|(_, kept)| filter.has(now, kept)).collect();
@@ -131,6 +130,31 @@ impl Handle {
         let surplus = filter.limit.map_or(0, |limit| chosen.len().saturating_sub(limit));
         let failures = chosen[surplus..].iter().map(|(shard, kept)| FailureView::new(*shard, kept, &clock));
         Ok(FailuresView { failures: failures.collect() })
+    }
+
+    async fn clock(&self) -> Result<WallClock, String> {
+        let now = self.view().await?.now;
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Ok(WallClock { now, unix: UnixTime::default() + since_1970 })
+    }
+
+    /// Returns the oldest calls in progress that `filter` selects; `None` if the process keeps no dialogs.
+    ///
+    /// # Errors
+    /// If the server has ended.
+    pub async fn calls(&self, filter: CallFilter) -> Result<Option<OpenCallsView>, String> {
+        let filter = Arc::new(filter);
+        let ask = |reply| Command::OldestOpenCalls(filter.clone(), reply);
+        let shards: Vec<_> = self.ask_each(ask).await?.into_iter().flatten().collect();
+        if shards.is_empty() {
+            return Ok(None);
+        }
+        let count = shards.iter().map(|calls| calls.count).sum();
+        let mut oldest: Vec<_> = shards.iter().flat_map(|calls| &calls.oldest).collect();
+        oldest.sort_by_key(|call| call.began_unix);
+        let clock = self.clock().await?;
+        let calls = oldest.iter().take(filter.limit).map(|call| OpenCallView::new(call, &clock)).collect();
+        Ok(Some(OpenCallsView { calls, count }))
     }
 
     /// Returns the state of a pool for its scaler; `None` if there is no such pool.
@@ -310,7 +334,7 @@ impl Handle {
         answer.await.map_err(|_| GONE.to_owned())
     }
 
-    async fn ask_each<T>(&self, question: fn(oneshot::Sender<T>) -> Command) -> Result<Vec<T>, String> {
+    async fn ask_each<T>(&self, question: impl Fn(oneshot::Sender<T>) -> Command) -> Result<Vec<T>, String> {
         shards::ask_each(&self.workers, question).await.ok_or_else(|| GONE.to_owned())
     }
 

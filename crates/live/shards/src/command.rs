@@ -7,9 +7,11 @@ use crate::stores::Stores;
 use balance::{NodeId, NodeRefusal, PoolId, SessionView, Sign, Slot};
 use base::{Flow, Instant, Peer};
 use control::ProcessId;
+use dialog::{CallDescription, OpenCall};
 use digest_auth::AttemptResult;
 use node::{Explanation, HopName, KeptFailure, Resolved, Setup, StoreAnswer};
 use sockets::Waker;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -35,6 +37,8 @@ pub enum Command {
     Session(Vec<u8>, oneshot::Sender<Option<SessionView>>),
     /// Asks where a request would go. Only the shard that owns the call knows.
     Explain(Flow, Vec<u8>, oneshot::Sender<Explained>),
+    /// Asks for the oldest calls in progress, of pools with dialogs.
+    OldestOpenCalls(Arc<CallFilter>, oneshot::Sender<Option<OpenCalls>>),
     /// Asks for the last failed requests.
     Failures(oneshot::Sender<Vec<KeptFailure>>),
     /// Asks for the connections of the thread.
@@ -72,6 +76,39 @@ pub enum Command {
     Gone(ProcessId),
     /// Ends the thread.
     Stop,
+}
+
+/// Conditions on calls in progress, all of which must hold.
+#[derive(Clone, Debug, Default)]
+pub struct CallFilter {
+    /// Part of the Call-ID, of the URIs of From and To, or of the Request-URI.
+    pub text: Option<String>,
+    /// Name of the pool.
+    pub pool: Option<String>,
+    /// Server that answered.
+    pub member: Option<SocketAddr>,
+    /// Maximum number of calls.
+    pub limit: usize,
+}
+
+impl CallFilter {
+    /// Whether a call with these parties fulfils the conditions.
+    pub(crate) fn has(&self, about: &CallDescription, member: Option<SocketAddr>) -> bool {
+        let texts = [about.call_id(), about.from(), about.to(), about.uri()];
+        let is_part = |text: &String| texts.iter().any(|all| String::from_utf8_lossy(all).contains(&**text));
+        self.text.as_ref().is_none_or(is_part)
+            && self.pool.as_ref().is_none_or(|pool| pool.as_bytes() == about.pool())
+            && self.member.is_none_or(|wanted| member == Some(wanted))
+    }
+}
+
+/// Calls in progress that a filter selects.
+#[derive(Clone, Debug)]
+pub struct OpenCalls {
+    /// The oldest ones.
+    pub oldest: Vec<OpenCall>,
+    /// Number of all.
+    pub count: usize,
 }
 
 /// Sockets that another process reads instead of this one.

@@ -35,7 +35,7 @@ mod worker;
 
 pub use board::Board;
 pub use clock::Clock;
-pub use command::{Command, Explained, ShardReport, TakenSockets, WorkerHandle};
+pub use command::{CallFilter, Command, Explained, OpenCalls, ShardReport, TakenSockets, WorkerHandle};
 pub use counts::{AllShards, ShardCounts, ShardSnapshot, Traffic};
 pub use handover::Handed;
 pub use other_process::{Inlet, KeptCalls, NodeStates, OtherProcess, Remainder};
@@ -53,7 +53,7 @@ use tokio::sync::oneshot;
 /// Asks all shards at the same time. Returns `None` if one of them has ended.
 pub async fn ask_each<T>(
     workers: &[WorkerHandle],
-    question: fn(oneshot::Sender<T>) -> Command,
+    question: impl Fn(oneshot::Sender<T>) -> Command,
 ) -> Option<Vec<T>> {
     let ask = |worker: &WorkerHandle| {
         let (reply, answer) = oneshot::channel();

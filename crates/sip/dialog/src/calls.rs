@@ -132,6 +132,21 @@ impl CallCounts {
     }
 }
 
+/// A call in progress.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OpenCall {
+    /// Parties of the call.
+    pub about: CallDescription,
+    /// Time of its INVITE, in Unix seconds.
+    pub began_unix: u32,
+    /// Time at which it was answered; `None` if it was not, or before a restart.
+    pub answered: Option<Instant>,
+    /// Whether it was answered.
+    pub is_answered: bool,
+    /// Server that answered.
+    pub peer: Option<SocketAddr>,
+}
+
 /// All calls of a shard. See the documentation of the crate.
 #[derive(Debug)]
 pub struct Calls {
@@ -336,6 +351,29 @@ impl Calls {
     /// Call-IDs of the active calls, without watched ones.
     pub fn call_ids(&self) -> impl Iterator<Item = &[u8]> {
         self.table.iter().filter(|(_, call)| call.goes_on()).map(|(_, call)| call.about.call_id())
+    }
+
+    /// The oldest active calls that `wanted` selects by their parties and the server that answered, at most `most`, and
+    /// how many it selects. Takes time in proportion to the number of calls.
+    pub fn oldest(
+        &self,
+        most: usize,
+        wanted: impl Fn(&CallDescription, Option<SocketAddr>) -> bool,
+    ) -> (Vec<OpenCall>, usize) {
+        let of = |call: &Call| call.dialogs.iter().position(|it| it.accepted.is_some() && it.goes_on());
+        let active = self.table.iter().map(|(_, call)| call).filter(|call| call.goes_on());
+        let with_dialog = active.map(|call| (call, of(call).map(|at| &call.dialogs[at])));
+        let mut chosen: Vec<_> =
+            with_dialog.filter(|(call, dialog)| wanted(&call.about, dialog.and_then(|it| it.peer))).collect();
+        chosen.sort_by_key(|(call, _)| call.began_unix);
+        let shown = chosen.iter().take(most).map(|(call, dialog)| OpenCall {
+            about: call.about.clone(),
+            began_unix: call.began_unix,
+            answered: dialog.and_then(|dialog| dialog.accepted.as_ref()?.at),
+            is_answered: dialog.is_some(),
+            peer: dialog.and_then(|dialog| dialog.peer),
+        });
+        (shown.collect(), chosen.len())
     }
 
     /// Whether no call is known, so that no message needs to be reported.

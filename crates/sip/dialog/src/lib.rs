@@ -39,7 +39,9 @@ pub mod session_timer;
 mod settings;
 
 pub use call::{DialogEnds, DialogPath, DialogSide, Proof};
-pub use calls::{CallCounts, CallEvent, Calls, CallsFull, DialogKey, ForwardedBye, HangUp, Heard, Invited};
+pub use calls::{
+    CallCounts, CallEvent, Calls, CallsFull, DialogKey, ForwardedBye, HangUp, Heard, Invited, OpenCall,
+};
 pub use description::CallDescription;
 pub use record::{Accepted, CallRecord, CallStart, Cause, RecordEvent};
 pub use settings::CallSettings;

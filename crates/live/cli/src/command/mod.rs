@@ -1,5 +1,6 @@
 //! One file a command.
 
+pub(crate) mod calls;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod demo;

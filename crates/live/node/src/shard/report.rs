@@ -127,6 +127,11 @@ impl Shard {
         self.stateful.calls(&self.site).for_each(visit);
     }
 
+    /// Returns the calls in progress of pools with dialogs; `None` if there are no such pools.
+    pub fn kept_calls(&self) -> Option<&dialog::Calls> {
+        self.stateful.kept_calls()
+    }
+
     /// Checks that every load is the sum of its leases, and that each open ticket belongs to a request in progress.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use crate::figures::history::History;
 use crate::figures::{
     CapacityView, ConnectionsView, ContactsView, ExplanationView, FailuresView, HealthView, MembersView,
-    ProxyView, RegistrarView, Reloaded, Restarting, ScaleView, ScalesView, Stopping,
+    OpenCallsView, ProxyView, RegistrarView, Reloaded, Restarting, ScaleView, ScalesView, Stopping,
 };
 use crate::registrations::GONE;
 use crate::{ContactsError, FailureFilter, Handle};
@@ -14,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use axum::{Json, Router};
 use base::{Peer, Transport};
+use shards::CallFilter;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -34,6 +35,7 @@ pub(super) fn routes(handle: Handle, history: Arc<Mutex<History>>) -> Router {
         .route("/api/members", get(members))
         .route("/api/history", get(history))
         .route("/api/sessions", get(sessions))
+        .route("/api/calls", get(calls))
         .route("/api/failures", get(failures))
         .route("/api/connections", get(connections))
         .route("/api/proxy", get(proxy))
@@ -152,6 +154,25 @@ async fn sessions(State(handle): State<Handle>, uri: Uri) -> Result<Response, Fa
         Some(session) => Ok(Json(session).into_response()),
         None => Err(Failure(StatusCode::NOT_FOUND, format!("no session has the Call-ID {call_id:?}"))),
     }
+}
+
+/// Calls that are listed unless another number is asked for.
+const CALLS: usize = 100;
+
+async fn calls(State(handle): State<Handle>, uri: Uri) -> Result<Json<OpenCallsView>, Failure> {
+    let [text, pool, member, limit] = parameters(&uri, ["text", "pool", "member", "limit"])?;
+    let address = |text: String| text.parse().map_err(|_| wrong("member", &text, "an address as IP:PORT"));
+    let number = |text: String| text.parse().map_err(|_| wrong("limit", &text, "a number"));
+    let filter = CallFilter {
+        text,
+        pool,
+        member: member.map(address).transpose()?,
+        limit: limit.map(number).transpose()?.unwrap_or(CALLS),
+    };
+    branch(
+        handle.calls(filter).await.map_err(gone)?,
+        "this process keeps no dialogs: no pool has forward = \"dialog\"",
+    )
 }
 
 async fn failures(State(handle): State<Handle>, uri: Uri) -> Result<Json<FailuresView>, Failure> {
@@ -318,7 +339,7 @@ async fn scrape(State(handle): State<Handle>) -> Result<Response, Failure> {
     Ok(([kind], figures.metrics()).into_response())
 }
 
-const PATHS: &str = "GET /healthz, /readyz, /api/health, /api/members, /api/history, /api/sessions, /api/failures, /api/connections, /api/proxy, /api/capacity, \
+const PATHS: &str = "GET /healthz, /readyz, /api/health, /api/members, /api/history, /api/sessions, /api/calls, /api/failures, /api/connections, /api/proxy, /api/capacity, \
                      /api/registrar, /api/registrations, /api/scale, /api/scale/{pool}, /metrics; \
                      POST /api/drain, /api/undrain, /api/up, /api/reload, /api/restart, /api/stop, /api/explain; \
                      DELETE /api/registrations";

@@ -4,8 +4,8 @@
 use super::tests::{Site, keys, request};
 use crate::figures::{
     CapacityView, ConnectionsView, ContactsView, ExplanationView, FailuresView, HealthView, HistoryView,
-    MembersView, ProxyView, RegistrarView, Reloaded, Restarting, ScaleView, ScalesView, Session, Sessions,
-    Stopping,
+    MembersView, OpenCallsView, ProxyView, RegistrarView, Reloaded, Restarting, ScaleView, ScalesView,
+    Session, Sessions, Stopping,
 };
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -84,7 +84,7 @@ const NO_STORE: (u16, &str) =
 
 const NO_MEMBER: (u16, &str) = (404, "No such member. The text lists the members.");
 
-const OPERATIONS: [Operation; 23] = [
+const OPERATIONS: [Operation; 24] = [
     Operation {
         path: "/healthz",
         summary: "Whether the process runs, for a liveness probe.",
@@ -151,6 +151,34 @@ const OPERATIONS: [Operation; 23] = [
         }],
         answer: Answer::Json(&[of::<Sessions>, of::<Session>]),
         failures: &[(404, "No session has this Call-ID.")],
+        ..GET
+    },
+    Operation {
+        path: "/api/calls",
+        summary: "The oldest calls in progress of pools with dialogs.",
+        parameters: &[
+            Parameter {
+                name: "text",
+                is_required: false,
+                meaning: "Part of the Call-ID, of the URIs of From or To, or of the Request-URI.",
+                values: &[],
+            },
+            Parameter { name: "pool", is_required: false, meaning: "Name of the pool.", values: &[] },
+            Parameter {
+                name: "member",
+                is_required: false,
+                meaning: "Server that answered, as IP:PORT.",
+                values: &[],
+            },
+            Parameter {
+                name: "limit",
+                is_required: false,
+                meaning: "Maximum number of calls; by default 100.",
+                values: &[],
+            },
+        ],
+        answer: Answer::Json(&[of::<OpenCallsView>]),
+        failures: &[(404, "The process keeps no dialogs.")],
         ..GET
     },
     Operation {

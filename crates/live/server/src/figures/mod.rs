@@ -5,6 +5,7 @@
 //! Each part is declared with the macro of `metric.rs`, which holds its text in `docs/openapi.json`, its source and its
 //! metric in one place.
 
+mod calls;
 mod capacity;
 mod commands;
 mod connections;
@@ -28,6 +29,7 @@ pub mod text;
 mod traffic;
 mod view;
 
+pub use calls::{OpenCallView, OpenCallsView};
 pub use capacity::{CapacityView, MemberCapacityView};
 pub use commands::{Reloaded, Restarting, Stopping};
 pub use connections::{CertificateView, ConnectionsView, PeerConnections};

@@ -2,7 +2,7 @@
 
 use super::Worker;
 use super::intake::owner;
-use crate::command::{Command, Explained, TakenSockets};
+use crate::command::{Command, Explained, OpenCalls, TakenSockets};
 use node::ShardInput;
 use std::collections::HashSet;
 
@@ -48,6 +48,7 @@ impl Worker {
             | Command::SlotsInUse(_)
             | Command::Session(..)
             | Command::Explain(..)
+            | Command::OldestOpenCalls(..)
             | Command::Failures(_)
             | Command::Connections(_)
             | Command::Calls(_)) => self.answer(question),
@@ -80,6 +81,14 @@ impl Worker {
                 });
                 // The explanation may have asked for a name.
                 self.flush();
+            }
+            Command::OldestOpenCalls(filter, reply) => {
+                let calls = self.shard.kept_calls().map(|calls| {
+                    let (oldest, count) =
+                        calls.oldest(filter.limit, |about, member| filter.has(about, member));
+                    OpenCalls { oldest, count }
+                });
+                let _ = reply.send(calls);
             }
             Command::Failures(reply) => drop(reply.send(self.shard.failures().cloned().collect())),
             Command::Connections(reply) => {

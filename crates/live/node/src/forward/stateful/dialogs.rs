@@ -369,6 +369,10 @@ impl Dialogs {
         self.calls.call_ids()
     }
 
+    pub(crate) fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
     pub(crate) fn counts(&self) -> CallCounts {
         self.calls.counts()
     }

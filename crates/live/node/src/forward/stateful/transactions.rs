@@ -25,7 +25,7 @@ use crate::site::reply::{longest, note_response, reject};
 use crate::site::routes::Routes;
 use crate::step::Step;
 use crate::token::branch::peek_ingress;
-use ::dialog::{CallEvent, CallRecord, Cause, DialogEnds, DialogSide, HangUp};
+use ::dialog::{CallEvent, CallRecord, Calls, Cause, DialogEnds, DialogSide, HangUp};
 use ::proxy::{Arrived, Proxy, ProxyEvent, ProxyStep};
 use balance::{CallKey, Members, Response, Slot, Tags};
 use base::{Flow, Instant, Ledger, Outbox, Recent};
@@ -220,6 +220,11 @@ impl Stateful {
         let kept = self.dialogs.iter().flat_map(|dialogs| dialogs.call_ids());
         let kept = kept.map(|call_id| site.tokens.call_key(call_id));
         self.proxy.calls().chain(answered).chain(kept)
+    }
+
+    /// Returns the calls whose dialogs are kept.
+    pub(crate) fn kept_calls(&self) -> Option<&Calls> {
+        self.dialogs.as_ref().map(|dialogs| dialogs.calls())
     }
 
     /// Sets the flows to the members of all pools, by slot.
