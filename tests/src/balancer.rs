@@ -428,7 +428,7 @@ impl Tool {
 /// A running command, ended on drop.
 #[derive(Debug)]
 pub struct RunningTool {
-    _child: Child,
+    pub(crate) _child: Child,
 }
 
 /// Returns the library that sets a process's wall clock, of the Debian package `faketime`.

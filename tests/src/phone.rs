@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::process::Command;
 
 use crate::child::Child;
-use crate::field::TestSite;
+use crate::field::{TestSite, fresh};
+use crate::tls_client::path_text;
 use crate::wait::until;
 
 /// baresip with one account that accepts every call; killed on drop.
@@ -36,8 +37,28 @@ impl Phone {
         calls: Option<&str>,
         seconds: u32,
     ) -> Self {
-        let address = site.sip(host);
-        let folder = site.folder().join(format!("phone-{user}"));
+        Self::by(
+            &mut Command::new("baresip"),
+            transport,
+            site,
+            site.sip(host),
+            (user, password, proxy),
+            calls,
+            seconds,
+        )
+    }
+
+    /// The same with a command that runs baresip, at this address.
+    pub fn by(
+        command: &mut Command,
+        transport: &str,
+        site: &TestSite,
+        address: SocketAddr,
+        (user, password, proxy): (&str, &str, SocketAddr),
+        calls: Option<&str>,
+        seconds: u32,
+    ) -> Self {
+        let folder = fresh(site.folder(), &format!("phone-{user}"));
         let account = format!(
             "<sip:{user}@example.com;transport={transport}>;auth_user={user};auth_pass={password};\
              outbound=\"sip:{proxy};transport={transport}\";regint=60;answermode=auto\n"
@@ -53,14 +74,13 @@ impl Phone {
         for (name, text) in
             [("accounts", account.into_bytes()), ("config", config.into_bytes()), ("tone.wav", wav())]
         {
-            site.write(&format!("phone-{user}/{name}"), text);
+            site.write(path_text(&folder.join(name)), text);
         }
-        let mut command = Command::new("baresip");
         command.arg("-f").arg(&folder).args(["-v", "-t", &seconds.to_string()]);
         if let Some(calls) = calls {
             command.args(["-e", &format!("/dial {calls}")]);
         }
-        let child = Child::start("baresip", &folder, &mut command);
+        let child = Child::start("baresip", &folder, command);
         Self { address, child }
     }
 

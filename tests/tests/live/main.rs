@@ -16,6 +16,7 @@ mod hostile_streams;
 mod log;
 mod monitor;
 mod names;
+mod nat;
 mod options;
 mod outliers;
 mod overload;

@@ -163,6 +163,99 @@ fn a_bye_of_this_proxy_reaches_both_sides() {
     assert_eq!(ended, [alice.at, bob.at]);
 }
 
+/// A caller that has not registered is behind a NAT if its Contact is private and not its source, and its Via shows that
+/// it receives at its source.
+#[test]
+fn a_caller_behind_a_nat_needs_no_registration() {
+    let caller = "127.0.9.7:6000";
+    for (service, forward) in [Service::Balance, Service::HOPS].into_iter().zip(MODES) {
+        for (via, contact, is_behind) in [
+            ("192.168.1.8:5060;rport", "192.168.1.8:5060", true),
+            ("100.64.1.8:5060;rport", "100.127.1.8:5060", true),
+            ("192.168.1.8:5060;x", "192.168.1.8:5060", false),
+            ("127.0.9.7:5060;rport", "192.168.1.8:5060", false),
+            ("phone.example;rport", "192.168.1.8:5060", false),
+            ("192.168.1.8:5060;rport", "192.0.2.8:5060", false),
+            ("192.168.1.9;rport, SIP/2.0/UDP 192.168.1.8", "192.168.1.8:5060", false),
+        ] {
+            let (caller, mut pbx) = (side(caller, "alice", contact), side(MEMBER, "bob", MEMBER));
+            let mut bed = bed(forward, &[]);
+            bed.set_members(&[addr(MEMBER)], service);
+            let via = format!("SIP/2.0/UDP {}", via.replacen(';', ";branch=z9hG4bK-invite;", 1));
+            let invite = Req { contact: caller.contact.clone(), ..call("c", "pbx", caller.at) }.via(&via);
+            let at_pbx = bed.receive(caller.at, &invite.bytes()).pop().expect("the INVITE is forwarded");
+            bed.receive(pbx.at, &answer(&at_pbx.bytes, &pbx));
+            pbx.routes = record_routes(&at_pbx.bytes);
+            let reached = send(&mut bed, "BYE", 2, &pbx, &caller);
+            assert_eq!(reached == caller.at, is_behind, "{forward:?} {via} {contact}");
+            // The Route leads to the caller only in this call.
+            let stranger = addr("127.0.9.9:5060");
+            let request = Req {
+                uri: caller.contact.clone(),
+                to_tag: Some(caller.tag.to_owned()),
+                routes: pbx.routes,
+                ..Req::new("BYE", "another", stranger)
+            };
+            let sent = bed.receive(stranger, &request.bytes());
+            assert!(sent.iter().all(|sent| sent.to != caller.at), "{forward:?} {via}: {sent:?}");
+        }
+    }
+}
+
+/// A contact behind a NAT gets OPTIONS at its source for as long as it is registered. It gets no more if it does not
+/// answer, until it registers again.
+#[test]
+fn contacts_behind_a_nat_get_keep_alives() {
+    let interval = Duration::from_secs(25);
+    let mut bed = Bed::open();
+    bed.set(|setup| setup.settings.keep_alive = interval);
+    let alice = alice();
+    let register = |user, at, contact: &str, expires: &str, cseq| {
+        Req { cseq, ..register(user, at, contact) }
+            .via(&format!("SIP/2.0/UDP {at};branch=z9hG4bK-{user}-{cseq}"))
+            .with("Expires", expires)
+            .bytes()
+    };
+    assert_eq!(bed.one(alice.at, &register("alice", alice.at, &alice.contact, "120", 1)).status(), 200);
+    // A telephone without NAT gets none.
+    assert_eq!(
+        bed.one(addr(BOB), &register("bob", addr(BOB), &format!("sip:bob@{BOB}"), "3600", 1)).status(),
+        200
+    );
+    let mut call_ids = Vec::new();
+    for _ in 0..4 {
+        let sent = bed.wait(interval);
+        let [options] = &sent[..] else { panic!("one OPTIONS: {sent:?}") };
+        assert_eq!((options.to, options.listener), (alice.at, 0));
+        assert!(options.bytes.starts_with(b"OPTIONS sip:me@192.168.1.8:5060 SIP/2.0\r\n"), "{options:?}");
+        let drops = bed.drops("no_way_back");
+        assert_eq!(bed.receive(alice.at, &answer(&options.bytes, &alice)), []);
+        assert_eq!(bed.drops("no_way_back"), drops, "the answer is expected");
+        call_ids.push(testkit::value(&options.bytes, "Call-ID"));
+    }
+    call_ids.dedup();
+    assert_eq!(call_ids.len(), 4, "each has a Call-ID of its own");
+    assert_eq!(bed.wait(interval * 3), [], "the registration has expired");
+    // An answer of another sender, or to another keep-alive, does not count.
+    assert_eq!(bed.one(alice.at, &register("alice", alice.at, &alice.contact, "3600", 2)).status(), 200);
+    let mut sent = Vec::new();
+    for _ in 0..10 {
+        let options = bed.wait(interval);
+        for options in &options {
+            bed.receive(addr(BOB), &answer(&options.bytes, &alice));
+        }
+        sent.extend(options);
+        if let Some(first) = sent.first() {
+            bed.receive(alice.at, &answer(&first.bytes, &alice));
+        }
+    }
+    assert_eq!(sent.len(), 6, "the first was answered, five more were not");
+    assert_eq!(bed.one(alice.at, &register("alice", alice.at, &alice.contact, "3600", 3)).status(), 200);
+    assert_eq!(bed.wait(interval).len(), 1, "it has registered again");
+    assert_eq!(bed.one(alice.at, &register("alice", alice.at, &alice.contact, "0", 4)).status(), 200);
+    assert_eq!(bed.wait(interval * 2), [], "it has left");
+}
+
 /// A call goes on without an answer of the store, like one of a caller that has not registered.
 #[test]
 fn a_silent_store_delays_a_call_for_a_limited_time() {

@@ -87,6 +87,12 @@ impl Binding {
         address(&self.uri).map(|(ip, _)| ip)
     }
 
+    /// Whether its REGISTER came from another host than the contact URI names, such as a NAT.
+    pub fn is_behind_nat(&self) -> bool {
+        let source = self.source.map(|source| source.peer.ip().to_canonical());
+        source.is_some() && self.contact_address().is_some_and(|ip| Some(ip) != source)
+    }
+
     /// Instance ID of its user agent (RFC 5626 §4.1), without quotes.
     pub fn instance(&self) -> Option<&[u8]> {
         crate::outbound::instance(&self.params)

@@ -420,6 +420,7 @@ mod tests {
             q: 1.0,
             expires_seconds: 60,
             source: None,
+            behind_nat: false,
             path: None,
         };
         let user = Some("bob@example.com".to_owned());

@@ -63,8 +63,9 @@ pub(super) fn rows(contacts: &[ContactView]) -> String {
     let mut table = table(&["contact", "q", "expires in", "source"]);
     word_column(&mut table, 3);
     let mut paths = String::new();
-    for ContactView { contact, q, expires_seconds, source, path } in contacts {
-        let source = source.map_or("-".to_owned(), |source| source.to_string());
+    for ContactView { contact, q, expires_seconds, source, behind_nat, path } in contacts {
+        let nat = if *behind_nat { " (NAT)" } else { "" };
+        let source = source.map_or("-".to_owned(), |source| format!("{source}{nat}"));
         let contact = plain(contact);
         table.add_row([contact.clone(), q.to_string(), span(*expires_seconds as f64), source]);
         if let Some(path) = path {
@@ -90,6 +91,7 @@ mod tests {
             q: 0.5,
             expires_seconds: 3_552,
             source: source.map(|source| source.parse().unwrap()),
+            behind_nat: source.is_some(),
             path: path.map(str::to_owned),
         };
         let contacts = [
@@ -108,7 +110,7 @@ mod tests {
         assert_eq!(lines[0], ["contact", "q", "expires in", "source"], "{text}");
         assert_eq!(
             lines[2],
-            ["sip:alice@192.168.1.7:5060", "0.5", "59m 12s", "198.51.100.7:40000"],
+            ["sip:alice@192.168.1.7:5060", "0.5", "59m 12s", "198.51.100.7:40000 (NAT)"],
             "{text}"
         );
         assert_eq!(lines[3], ["sip:alice@192.0.2.8", "0.5", "59m 12s", "-"]);

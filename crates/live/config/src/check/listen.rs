@@ -17,7 +17,8 @@ pub(super) fn check(raw: &RawListen, report: &mut Report<'_>) -> Listen {
     let listeners = listeners(raw, report);
     let names = names(raw, report);
     let threads = raw.threads.value().unwrap_or(0) as usize;
-    Listen { listeners, names, threads }
+    let keep_alive = raw.keep_alive.value().unwrap_or_default();
+    Listen { listeners, names, threads, keep_alive }
 }
 
 /// Returns all listeners; none if one is wrong.

@@ -16,6 +16,9 @@ const TLS_PORT: u16 = Transport::Tls.default_port();
 const WS_PORT: u16 = Transport::Ws.default_port();
 const WSS_PORT: u16 = Transport::Wss.default_port();
 
+/// NATs keep a mapping for at least two minutes (RFC 4787 REQ-5), but some for 60 s only.
+const KEEP_ALIVE: Duration = Duration::from_secs(25);
+
 table! {
     /// Local addresses and names of this process, with at least one listener. A listener is an address, or a table that
     /// also has the advertised address. A reload does not change listeners.
@@ -44,6 +47,10 @@ table! {
         /// Worker threads; 0: one for each core. Set it if other programs need the other cores. A reload does not
         /// change it.
         threads: Setting<Count<0, 1024>> = 0,
+        /// Time between two keep-alives (OPTIONS) to a client that has registered over UDP behind a NAT, so that the NAT
+        /// keeps its mapping; `"0s"`: none. A client that does not answer five of them gets no more until it registers
+        /// again. Set it to less than half of the time after which NATs of your users remove a mapping.
+        keep_alive: Setting<Time<0, HOUR>> = KEEP_ALIVE,
     }
 
     /// One listener.

@@ -18,6 +18,8 @@ pub struct Listen {
     pub names: Vec<String>,
     /// Worker threads; 0: one for each core.
     pub threads: usize,
+    /// Time between two keep-alives to a client behind a NAT over UDP. Zero: none are sent.
+    pub keep_alive: Duration,
 }
 
 /// One listener.

@@ -22,10 +22,10 @@ pub(crate) struct ClientFlow {
 }
 
 impl ClientFlow {
-    /// Returns the client at the other end of a connection, or a client over UDP that `is_registered` from this source.
+    /// Returns the client at the other end of a connection, or a client over UDP that `is_at_source`.
     /// `None` for any other sender over UDP, and for the connection of a node, which is reached at its address.
-    pub(crate) fn of(flow: Flow, topology: &AddressTable, is_registered: bool) -> Option<Self> {
-        Self::seen(flow, topology).filter(|client| is_registered || client.is_connection())
+    pub(crate) fn of(flow: Flow, topology: &AddressTable, is_at_source: bool) -> Option<Self> {
+        Self::seen(flow, topology).filter(|client| is_at_source || client.is_connection())
     }
 
     /// Returns the client, over UDP even without a registration. Then its source may be forged, or its Contact may name

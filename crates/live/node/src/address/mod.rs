@@ -3,6 +3,7 @@
 pub(crate) mod client_flow;
 pub(crate) mod contact;
 pub(crate) mod hop_name;
+pub(crate) mod nat;
 pub(crate) mod ports;
 pub(crate) mod target;
 pub(crate) mod topology;

@@ -1,5 +1,5 @@
-//! The edge proxy between clients and a registrar behind it (RFC 5626 §5). A Route may name the connection of a client,
-//! as the Path of the client's REGISTER did. The request is then sent over that connection.
+//! The edge proxy between clients and a registrar behind it (RFC 5626 §5). A Route may name the flow of a client, as the
+//! Path of the client's REGISTER did. The request is then sent over that connection, or over UDP to that address.
 
 use crate::address::client_flow::ClientFlow;
 use crate::message::validate::check_extensions;
@@ -10,21 +10,21 @@ use crate::token::KeyIndex;
 use balance::Direction;
 use base::Flow;
 
-/// Next hop of a request to a client by its connection.
+/// Next hop of a request to a client by its flow.
 pub(crate) struct FlowHop {
     pub(crate) hop: Flow,
     /// Hash of the routing decision (RFC 5393 §4.2).
     pub(crate) routing: u32,
 }
 
-/// §5.3: returns the next hop of a request whose Route names a client's connection. `None` if the Route names no
-/// connection or the sender's own, or if the request begins no transaction. The request is then handled like others.
+/// §5.3: returns the next hop of a request whose Route names a client's flow. `None` if the Route names no flow or the
+/// sender's own, or if the request begins no transaction. The request is then handled like others.
 pub(crate) fn plan_by_flow(site: &Site, arrival: &Arrival<'_>) -> Result<Option<FlowHop>, Rejection> {
     let Some(token) = arrival.route.flow else { return Ok(None) };
     // §5.3.1: a token that was tampered with SHOULD get 403.
     let forbidden = refused(403, "Forbidden");
     let (port, client) = site.tokens.read_flow(token, site.unix()).ok_or(forbidden)?;
-    let is_its_own = ClientFlow::of(arrival.flow, &site.topology, false) == Some(client);
+    let is_its_own = ClientFlow::seen(arrival.flow, &site.topology) == Some(client);
     if is_its_own || !arrival.begins_transaction() {
         return Ok(None);
     }

@@ -27,8 +27,8 @@ pub(crate) struct Destination<'m> {
     pub(crate) routing: u32,
     /// The new remote target of the sender. It is needed if the node leaves the pool during the dialog.
     pub(crate) refreshed: Option<TargetRefresh>,
-    /// Whether the sender has registered from its source address over UDP, known after a store has answered.
-    pub(crate) is_registered: bool,
+    /// Whether the sender over UDP is reached at its source address.
+    pub(crate) is_at_source: bool,
     pub(crate) to: To,
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn destination<'m>(
         check_sips(step, arrival, &request, rule, to)?;
     }
     let refreshed = refresh_of(step, arrival, &request, unacknowledged)?;
-    Ok(Destination { request, rule, routing, refreshed, is_registered: false, to })
+    Ok(Destination { request, rule, routing, refreshed, is_at_source: false, to })
 }
 
 /// Checks that a SIPS request reaches only hops over TLS (RFC 5630 §5.3). Every member of the pools of its rule is

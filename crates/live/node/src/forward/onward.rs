@@ -93,6 +93,8 @@ pub(crate) struct Onward<'a> {
     pub(crate) rule: Option<&'a Rule>,
     /// The contact that the request is for, if it goes to a user.
     pub(crate) contact: Option<&'a Contact>,
+    /// Whether `hop` is the address from which a client has registered over UDP.
+    pub(crate) is_to_client: bool,
     /// Share of Max-Breadth (RFC 5393 §5.3.3); `None` for the whole Max-Breadth.
     pub(crate) breadth: Option<u8>,
     pub(crate) record_route: RecordRoute,
@@ -102,8 +104,8 @@ pub(crate) struct Onward<'a> {
     pub(crate) is_search: bool,
     /// Statement to a neighbour about the authentication of the sender.
     pub(crate) proof: AuthenticationMark,
-    /// Whether the sender has registered from its source address over UDP.
-    pub(crate) is_registered: bool,
+    /// Whether the sender over UDP is reached at its source address.
+    pub(crate) is_at_source: bool,
     /// Hash of the routing decision (RFC 5393 §4.2).
     pub(crate) routing: u32,
     pub(crate) branch: ViaBranch,
@@ -122,12 +124,13 @@ impl<'a> Onward<'a> {
             element: TokenOwner::Proxy,
             rule: None,
             contact: None,
+            is_to_client: false,
             breadth: None,
             record_route,
             keeps: None,
             is_search: false,
             proof: AuthenticationMark::Nothing,
-            is_registered: false,
+            is_at_source: false,
             routing: 0,
             branch: ViaBranch::Stateless { kind, back: arrival.target },
             key: KeyIndex::CURRENT,
@@ -273,7 +276,7 @@ impl<'a> Onward<'a> {
         } else {
             initiator_target(&site.topology, message, element)
         };
-        let client = || ClientFlow::of(from, &site.topology, self.is_registered);
+        let client = || ClientFlow::of(from, &site.topology, self.is_at_source);
         let flow = if is_contact { client() } else { None };
         let (tokens, settings) = (&site.tokens, &site.settings);
         let kept = match record_route {
@@ -295,7 +298,7 @@ impl<'a> Onward<'a> {
             heard: element == TokenOwner::Proxy && target.is_at(from.peer),
             home: tokens.home_hash(is_contact.then_some(&target), flow, key),
             flow,
-            is_registered: self.contact.is_some_and(|contact| contact.is_registered),
+            is_registered: self.is_to_client,
         };
         site.scratch.clear();
         tokens.write_route(element, token, message, unix, key, &mut site.scratch);

@@ -56,6 +56,10 @@ fn any_token_of<'a>(uri: &SipUri<'a>, element: Option<TokenOwner>) -> (TokenOwne
     }
 }
 
+/// URI parameter in a Path of this proxy that names the source address of a client over UDP. `ob` (RFC 5626 §5.1) would
+/// promise that the flow is kept, which needs STUN keep-alives.
+pub(crate) const NAT: &str = "nat";
+
 /// The Route header and the Request-URI, which determine the way of a request (RFC 3261 §16.4).
 #[derive(Clone, Copy)]
 pub(crate) struct RouteHeader<'a> {
@@ -70,8 +74,8 @@ pub(crate) struct RouteHeader<'a> {
     pub(crate) token: Option<&'a [u8]>,
     /// The owner of the token.
     pub(crate) owner: TokenOwner,
-    /// Name of a client's connection (RFC 5626 §5.3), in the first URI of this proxy that contains such a name. It is
-    /// from a Path of this proxy.
+    /// Name of a client's flow (RFC 5626 §5.3), in the first URI of this proxy that contains such a name. It is from a
+    /// Path of this proxy.
     pub(crate) flow: Option<&'a [u8]>,
     /// The listener in this proxy's last Route value, which the far side knows (RFC 5658 §4).
     pub(crate) far_side: Option<u16>,
@@ -120,7 +124,8 @@ impl<'a> RouteHeader<'a> {
             };
             info.token = info.token.or(own.token);
             if let Some(uri) = value.sip.filter(|uri| uri.user.is_some()) {
-                info.flow = info.flow.or(uri.user.filter(|_| uri.param("ob").is_some()));
+                let names_flow = uri.param("ob").or(uri.param(NAT)).is_some();
+                info.flow = info.flow.or(uri.user.filter(|_| names_flow));
             }
             info.far_side = own.listener;
             info.ours += 1;

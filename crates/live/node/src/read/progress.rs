@@ -25,8 +25,9 @@ pub(crate) struct Progress {
     pub(crate) proof: Proof,
     /// Whether the bindings of the user in the credentials have been looked up.
     pub(crate) has_looked_up: bool,
-    /// Whether the sender has registered from its source address over UDP, if already looked up.
-    pub(crate) is_registered: Option<bool>,
+    /// Whether the sender over UDP is reached at its source address: it has registered from there, or is behind a NAT.
+    /// `None`: not known yet.
+    pub(crate) is_at_source: Option<bool>,
     /// Bindings of the user in the Request-URI.
     pub(crate) bindings: Option<Vec<Binding>>,
     /// Host names of contacts whose look-up has ended.

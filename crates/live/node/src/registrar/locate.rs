@@ -10,7 +10,6 @@ use crate::read::arrival::Arrival;
 use crate::read::progress::{Progress, Stage};
 use crate::site::Site;
 use crate::site::edit::is_trusted;
-use crate::site::record::wants_record_route;
 use crate::step::Step;
 use base::Transport;
 use location::{Aor, StoreRequest};
@@ -42,14 +41,13 @@ impl Registrar {
         Ok(())
     }
 
-    /// Returns the address-of-record of a caller that may be behind a NAT. The caller begins a dialog directly over
-    /// UDP, with a Contact other than its source. `None`: its Contact is reachable, or its connection is known.
+    /// Returns the address-of-record of a caller that may be behind a NAT: its request came directly over UDP, with a
+    /// Contact other than its source. `None`: its Contact is reachable, or its connection is known.
     pub(crate) fn caller(&self, site: &Site, arrival: &Arrival<'_>) -> Option<Aor> {
         let Arrival { flow, message, .. } = *arrival;
         let is_direct =
             flow.transport == Transport::Udp && !message.has_lower_vias() && !is_trusted(site, flow);
-        let is_asked = self.reaches_sources() && is_direct && wants_record_route(message);
-        let contact = message.contact().filter(|_| is_asked)?;
+        let contact = message.contact().filter(|_| is_direct)?;
         let is_elsewhere = Target::of(contact) != Target::Address(flow.remote());
         let from = NameAddr::parse(message.from()).filter(|_| is_elsewhere)?;
         Aor::of(from.uri).filter(|_| self.decisions.serves(from.uri))
@@ -68,7 +66,7 @@ impl Registrar {
         if self.ask(step, arrival.inbound(), about, Pending::Caller, progress).is_ok() {
             return Stage::Done;
         }
-        progress.is_registered = Some(false);
+        progress.is_at_source = Some(false);
         Stage::GoesOn
     }
 }

@@ -3,6 +3,7 @@
 use super::services::{Registrar, keep_answer};
 use super::waiting::Pending;
 use crate::address::target::Target;
+use crate::forward::keep_alive::note_registered;
 use crate::outcome::event::ShardEvent;
 use crate::outcome::question::StoreQuery;
 use crate::outcome::rejection::{OwnResponse, Rejection};
@@ -87,6 +88,8 @@ impl Registrar {
         self.counters.registered(purpose, answer.status);
         if answer.status == 200 && self.decisions.settings().reach == Reach::Source {
             report_missing_path(step, flow.peer, message);
+            let settings = self.decisions.settings();
+            note_registered(step.site, flow, message, [settings.expires_default, settings.expires_max]);
         }
         let sent = step.out.transmits().len();
         step.answer(flow, message, OwnResponse::OfRegistrar(answer, progress.user().is_some()));

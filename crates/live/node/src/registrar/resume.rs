@@ -52,7 +52,7 @@ impl Registrar {
                 Ok(Stage::GoesOn)
             }
             (Pending::Caller, end) => {
-                progress.is_registered = Some(has_registered(inbound.flow, &end));
+                progress.is_at_source = Some(has_registered(inbound.flow, &end));
                 Ok(Stage::GoesOn)
             }
             (Pending::Name(_), WaitEnd::Resolved) => Ok(Stage::GoesOn),

@@ -1,5 +1,6 @@
 //! Work of the registrar before a request is forwarded: registration, authentication, and the look-up of the caller.
 
+use crate::address::nat::is_behind_nat;
 use crate::decide::destination::{Destination, To};
 use crate::outcome::counters::Drop;
 use crate::outcome::rejection::{CREDENTIALS_NOT_VERIFIED, Refused, Rejection, refused};
@@ -8,6 +9,7 @@ use crate::read::progress::{Progress, Proof, Stage};
 use crate::registrar::Registrar;
 use crate::seen::Hop;
 use crate::site::marks::{is_asked, is_vouched};
+use crate::site::record::wants_record_route;
 use crate::step::Step;
 use balance::{Balancer, RequestFacts};
 use route::Forward;
@@ -84,8 +86,8 @@ pub(crate) fn serve(
     Ok(Stage::GoesOn)
 }
 
-/// Asks a store for the target of a caller that begins a dialog with a Contact other than its source. Does so only if
-/// this proxy may stay on the path of the dialog.
+/// Finds out whether a caller that begins a dialog is reached at its source address. If only the store can tell, asks
+/// it. Does so only if this proxy may stay on the path of the dialog.
 pub(crate) fn find_caller(
     step: &mut Step<'_>,
     registrar: Option<&mut Registrar>,
@@ -93,13 +95,18 @@ pub(crate) fn find_caller(
     destination: &Destination<'_>,
     progress: &mut Progress,
 ) -> Stage {
-    let Some(registrar) = registrar.filter(|_| progress.is_registered.is_none()) else {
-        return Stage::GoesOn;
-    };
     let is_left = matches!(destination.to, To::Address(_));
-    let Some(aor) = registrar.caller(step.site, arrival).filter(|_| !is_left) else {
+    let reaches_sources = registrar.as_ref().is_none_or(|registrar| registrar.reaches_sources());
+    let is_asked = wants_record_route(arrival.message) && reaches_sources && !is_left;
+    if !is_asked || progress.is_at_source.is_some() {
         return Stage::GoesOn;
-    };
+    }
+    if is_behind_nat(arrival.message, arrival.flow) {
+        progress.is_at_source = Some(true);
+        return Stage::GoesOn;
+    }
+    let Some(registrar) = registrar else { return Stage::GoesOn };
+    let Some(aor) = registrar.caller(step.site, arrival) else { return Stage::GoesOn };
     registrar.look_up_caller(step, arrival, aor, progress)
 }
 

@@ -5,6 +5,7 @@
 //! [`Progress`](crate::read::progress::Progress).
 
 use crate::address::hop_name::HopName;
+use crate::forward::keep_alive::send_keep_alives;
 use crate::outcome::event::ShardEvent;
 use crate::outcome::question::StoreAnswer;
 use crate::queue::Served;
@@ -24,6 +25,7 @@ pub(crate) fn expire(pipeline: &mut Pipeline<'_>) {
         stateful.expire(&mut pipeline.step);
     }
     expire_waiting(pipeline);
+    send_keep_alives(&mut pipeline.step);
     for _ in 0..pipeline.step.balancer.expire(pipeline.step.site.now) {
         pipeline.step.site.ledger.charge(Operation::Expire);
     }

@@ -52,6 +52,7 @@ impl Shard {
             salt: serial,
             place: (shard, shards),
         };
+        new.site.keep_alives.set_place(shard, shards);
         new.take_over(None, setup);
         new
     }
@@ -165,7 +166,8 @@ impl Shard {
         let stateful = self.stateful.deadline();
         let registrar = self.registrar.as_ref().and_then(|registrar| registrar.deadline());
         let queues = self.queues.as_ref().and_then(|queues| queues.deadline());
-        let waiting = Instant::earliest(registrar, queues);
+        let waiting =
+            Instant::earliest(Instant::earliest(registrar, queues), self.site.keep_alives.deadline());
         Instant::earliest(Instant::earliest(self.balancer.deadline(), stateful), waiting)
     }
 }

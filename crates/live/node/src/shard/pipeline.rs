@@ -75,7 +75,7 @@ impl Pipeline<'_> {
         } else if is_request {
             let known = known.or_else(|| (!step.site.seen.is_empty()).then(|| key(step)));
             return self.request(flow, message, known);
-        } else {
+        } else if !step.site.keep_alives.hear(flow, message) {
             self.stateless.response(step, flow, message);
         }
         Outcome::Handled
@@ -230,7 +230,7 @@ impl Pipeline<'_> {
         {
             return Ok(());
         }
-        destination.is_registered = progress.is_registered == Some(true);
+        destination.is_at_source = progress.is_at_source == Some(true);
         let stage = match destination.to {
             To::Contacts => self.locate(arrival, &destination, progress),
             To::Address(hop) => self.relay(arrival, &destination, hop, progress),
@@ -350,6 +350,7 @@ impl Pipeline<'_> {
     ) -> Act {
         let onward = Onward {
             contact: Some(contact),
+            is_to_client: contact.is_registered,
             keeps: arrival.begins_transaction().then_some(false),
             proof: progress.proof.mark(),
             ..Onward::of(arrival, contact.hop, RecordRoute::Stateless)
@@ -369,7 +370,7 @@ impl Pipeline<'_> {
         let routes = Arc::clone(&site.routes);
         let onward = Onward {
             rule: destination.rule.map(|rule| routes.rule(rule)),
-            is_registered: destination.is_registered,
+            is_at_source: destination.is_at_source,
             routing: destination.routing,
             key: arrival.key(site),
             ..*onward

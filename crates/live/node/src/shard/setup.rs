@@ -63,6 +63,8 @@ pub struct ShardSettings {
     pub dialogs: Option<Arc<DialogSettings>>,
     /// Transport of requests that are too long for UDP.
     pub large_requests: LargeRequests,
+    /// Time between two keep-alives to a client that has registered over UDP behind a NAT. Zero: none are sent.
+    pub keep_alive: Duration,
 }
 
 impl ShardSettings {
@@ -82,6 +84,7 @@ impl ShardSettings {
             distribution: None,
             dialogs: None,
             large_requests: LargeRequests::default(),
+            keep_alive: Duration::ZERO,
         }
     }
 }
@@ -146,8 +149,8 @@ impl Setup {
     }
 
     pub(crate) fn pipeline(&self) -> PipelineSettings {
-        let ShardSettings { forwards_orphans, epoch_unix, tell_failures, .. } = self.settings;
-        PipelineSettings { forwards_orphans, epoch_unix, stopping: self.stopping, tell_failures }
+        let ShardSettings { forwards_orphans, epoch_unix, tell_failures, keep_alive, .. } = self.settings;
+        PipelineSettings { forwards_orphans, epoch_unix, stopping: self.stopping, tell_failures, keep_alive }
     }
 
     /// Returns the nodes that are next hops of a pool.

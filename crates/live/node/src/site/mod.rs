@@ -3,6 +3,7 @@
 
 pub(crate) mod allowance;
 pub(crate) mod edit;
+pub(crate) mod keep_alive;
 pub(crate) mod large;
 pub(crate) mod leave;
 pub(crate) mod marks;
@@ -26,6 +27,7 @@ use crate::outcome::event::ShardEvent;
 use crate::outcome::failure::{Failure, FailureCause, Throttle};
 use crate::outcome::rejection::Refused;
 use crate::seen::Seen;
+use crate::site::keep_alive::KeepAlives;
 use crate::site::large::LargeRequestTable;
 use crate::site::names::Names;
 use crate::site::remote_targets::{KnownTarget, RemoteTargets, Side, TargetRefresh};
@@ -84,6 +86,8 @@ pub(crate) struct Site {
     pub(crate) has_reported_pathless: bool,
     /// Requests that are too long for UDP.
     pub(crate) large: LargeRequestTable,
+    /// The clients that get keep-alives.
+    pub(crate) keep_alives: KeepAlives,
     pub(crate) edits: Edits,
     /// Buffer for header fields being added, kept to reuse its memory.
     pub(crate) scratch: Vec<u8>,
@@ -128,6 +132,7 @@ impl Site {
             has_reported_unrecorded: false,
             has_reported_pathless: false,
             large: LargeRequestTable::default(),
+            keep_alives: KeepAlives::default(),
             edits: Edits::new(),
             scratch: Vec::new(),
             rekeyed: None,

@@ -1,6 +1,7 @@
 //! Settings of a shard's pipeline.
 
 use base::Instant;
+use core::time::Duration;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PipelineSettings {
@@ -8,6 +9,8 @@ pub(crate) struct PipelineSettings {
     pub(crate) epoch_unix: u64,
     pub(crate) stopping: Option<Instant>,
     pub(crate) tell_failures: bool,
+    /// Time between two keep-alives to a client behind a NAT. Zero: none are sent.
+    pub(crate) keep_alive: Duration,
 }
 
 impl PipelineSettings {

@@ -50,6 +50,7 @@ pub(super) fn settings(
             distribution: config.distribution.clone(),
             dialogs: config.calls.as_ref().map(|calls| Arc::new(calls.dialogs.clone())),
             large_requests: config.connections.large_requests,
+            keep_alive: config.listen.keep_alive,
         },
         own_names: own_names(config),
         token_lifetime: config.token.lifetime,
@@ -250,8 +251,8 @@ impl Control {
         let fixed = fixed(&config, &self.config);
         // The whole configuration is kept, so that the next reload still sees the keys that need a restart.
         config.access = access_of(&self.config, &config);
-        let names = core::mem::take(&mut config.listen.names);
-        config.listen = Listen { names, ..self.config.listen.clone() };
+        let Listen { names, keep_alive, .. } = config.listen;
+        config.listen = Listen { names, keep_alive, ..self.config.listen.clone() };
         config.connections = self.config.connections.clone();
         if config.log.level != self.config.log.level && !crate::log::set_level(config.log.level) {
             tracing::warn!("[log] level changed in the file, but RUST_LOG or --log-level sets the level");

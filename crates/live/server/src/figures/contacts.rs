@@ -29,6 +29,8 @@ figures! {
         expires_seconds: u64 = binding.remaining_secs(now),
         /// Address that it registered from, to which its requests go; `null` if they go to its URI or along its path.
         source: Option<SocketAddr> = binding.source.map(|source| source.peer),
+        /// Whether the address in its URI is not the address that it registered from.
+        behind_nat: bool = binding.is_behind_nat(),
         /// Path of its registration (RFC 3327); `null` without one.
         path: Option<String> = (!binding.path.is_empty()).then(|| text(&binding.path)),
     }

@@ -66,14 +66,14 @@ impl Stateful {
             rule: destination.rule.map(|index| RequestRule { routes: Arc::clone(&site.routes), index }),
             routing: destination.routing,
             tracked,
-            is_registered: destination.is_registered,
+            is_at_source: destination.is_at_source,
             ..admitted(site, arrival, targets, progress)
         };
         self.forward(step, message, arrival.key, received, progress.hand_over());
         Ok(())
     }
 
-    /// Sends a request by the connection of a client that its Route names.
+    /// Sends a request by the flow of a client that its Route names.
     pub(crate) fn begin_by_flow(
         &mut self,
         step: &mut Step<'_>,
@@ -82,7 +82,7 @@ impl Stateful {
         progress: &mut Progress,
     ) {
         let FlowHop { hop, routing } = *to;
-        let targets = Targets::new(Source::Uri(UriTarget { hop, is_wanted: true, anew: None }));
+        let targets = Targets::new(Source::Uri(UriTarget { is_by_path: true, ..UriTarget::new(hop, true) }));
         let received = Received { routing, ..admitted(step.site, arrival, targets, progress) };
         self.forward(step, arrival.message, arrival.key, received, progress.hand_over());
     }

@@ -8,6 +8,7 @@ use crate::address::client_flow::ClientFlow;
 use crate::address::ports::Ingress;
 use crate::address::target::Target;
 use crate::forward::onward::{Onward, Refresh, ViaBranch};
+use crate::forward::path_header::note_client;
 use crate::message::route_header::RouteHeader;
 use crate::message::validate::LARGEST;
 use crate::outcome::counters::Drop;
@@ -145,11 +146,12 @@ impl Medium<Wire> for Editor<'_> {
             rule: request.rule.as_ref().map(|rule| rule.routes.rule(rule.index)),
             record_route: request.stay(),
             contact: request.targets.contact(),
+            is_to_client: request.targets.is_client(hop),
             breadth: branch.map(|branch| branch.breadth),
             keeps: request.begins().then_some(true),
             is_search: false,
             proof: request.proof,
-            is_registered: request.is_registered,
+            is_at_source: request.is_at_source,
             routing: request.routing,
             branch: via_branch,
             key: KeyIndex::CURRENT,
@@ -206,6 +208,9 @@ impl Medium<Wire> for Editor<'_> {
         let status = response.status().unwrap_or_default();
         if let Some(request) = asked.filter(|_| (200..300).contains(&status)) {
             request.end(false);
+            if response.cseq().method == Method::Register {
+                note_client(self.site, request.flow, &request.message());
+            }
         }
         let repeats = asked.map_or(UNLIMITED_REPEATS, |of| of.tell(self.site, flow, status, bytes.len()));
         Some(Packet { repeats, ..Packet::new(&bytes[..], flow) })
@@ -303,11 +308,12 @@ impl Medium<Wire> for Editor<'_> {
     }
 }
 
-/// Returns the status of a response of this proxy. RFC 5626 §11.5: endpoints must not see that a flow has failed. Only a
-/// sender that names a client as its target gets a 430. For an unreachable user the answer is 480 (§21.4.18) and not
-/// 500, since it is no error of this proxy.
+/// Returns the status of a response of this proxy. RFC 5626 §5.3.1: 430 if the flow of a client has failed. §11.5:
+/// endpoints must not see that a flow has failed. Only a sender that names a client as its target gets a 430. For an
+/// unreachable user the answer is 480 (RFC 3261 §21.4.18) and not 500, since it is no error of this proxy.
 fn own_status(request: &Received, status: u16) -> u16 {
     match (&request.targets.source, status) {
+        (Source::Uri(target), 500) if target.is_by_path => 430,
         (Source::Contacts(_), 430) => 480,
         (Source::Contacts(_), 500) if request.targets.is_away() => 480,
         _ => status,

@@ -1,7 +1,7 @@
 //! A received request, kept until its final response.
 
 use super::dialogs::Tracked;
-use super::targets::{RequestRule, Source, Targets};
+use super::targets::{RequestRule, Targets};
 use crate::address::client_flow::ClientFlow;
 use crate::admission::Ticket;
 use crate::forward::onward::{RecordRoute, Refresh};
@@ -44,8 +44,8 @@ pub(crate) struct Received {
     pub(crate) tracked: Option<Box<Tracked>>,
     /// Whether the sender is authenticated.
     pub(crate) is_genuine: bool,
-    /// Whether the sender has registered from its source address over UDP.
-    pub(crate) is_registered: bool,
+    /// Whether the sender over UDP is reached at its source address.
+    pub(crate) is_at_source: bool,
     /// Statement to a neighbour about the authentication of the sender.
     pub(crate) proof: AuthenticationMark,
     /// Ticket of the gate, from forwarding until the final response.
@@ -86,7 +86,7 @@ impl Received {
             within: None,
             tracked: None,
             is_genuine: false,
-            is_registered: false,
+            is_at_source: false,
             proof: AuthenticationMark::Nothing,
             ticket: Cell::default(),
             provisional_bytes: Cell::default(),
@@ -154,12 +154,8 @@ impl Received {
     /// Returns the flow of the sender and the flow of the responder at `source`, each if it is a client that is reached
     /// by this flow.
     pub(super) fn clients(&self, site: &Site, source: Flow) -> [Option<Flow>; 2] {
-        let of = |flow, is_registered| ClientFlow::of(flow, &site.topology, is_registered).map(|_| flow);
-        let contacts =
-            if let Source::Contacts(contacts) = &self.targets.source { &contacts[..] } else { &[] };
-        let answers_registered =
-            contacts.iter().any(|contact| contact.is_registered && contact.hop.meets(source));
-        [of(self.flow, self.is_registered), of(source, answers_registered)]
+        let of = |flow, is_at_source| ClientFlow::of(flow, &site.topology, is_at_source).map(|_| flow);
+        [of(self.flow, self.is_at_source), of(source, self.targets.is_client(source))]
     }
 
     pub(super) fn message(&self) -> Message<'_> {

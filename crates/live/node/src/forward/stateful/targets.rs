@@ -56,6 +56,14 @@ pub(crate) struct UriTarget {
     pub(crate) is_wanted: bool,
     /// A flow by a new connection. It is used if `hop` is the connection of a client and is closed.
     pub(crate) anew: Option<Box<Flow>>,
+    /// Whether `hop` is the flow of a client that a Path named.
+    pub(crate) is_by_path: bool,
+}
+
+impl UriTarget {
+    pub(crate) fn new(hop: Flow, is_wanted: bool) -> Self {
+        Self { hop, is_wanted, anew: None, is_by_path: false }
+    }
 }
 
 /// How members of pools are chosen for a request.
@@ -199,6 +207,17 @@ impl Targets {
     pub(super) fn contact(&self) -> Option<&Contact> {
         let Source::Contacts(contacts) = &self.source else { return None };
         contacts.get(usize::from(self.current()?.target))
+    }
+
+    /// Returns whether this flow leads to the address from which a client has registered over UDP.
+    pub(super) fn is_client(&self, flow: Flow) -> bool {
+        match &self.source {
+            Source::Uri(target) => target.is_by_path && target.hop.meets(flow),
+            Source::Contacts(contacts) => {
+                contacts.iter().any(|contact| contact.is_registered && contact.hop.meets(flow))
+            }
+            Source::Pool(_) => false,
+        }
     }
 
     pub(super) fn slots(&self) -> Vec<Slot> {

@@ -320,7 +320,7 @@ impl Stateful {
         }
         // The CANCEL itself is not forwarded and has no ticket. The proxy's core makes a new CANCEL from the forwarded
         // INVITE.
-        let target = UriTarget { hop: flow, is_wanted: false, anew: None };
+        let target = UriTarget::new(flow, false);
         let call = step.site.tokens.call_key(message.call_id());
         let received = Received::new(step.site, call, flow, message, Targets::new(Source::Uri(target)));
         self.receive(step, message, Some(key), received);

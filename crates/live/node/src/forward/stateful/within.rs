@@ -184,7 +184,7 @@ impl Stateful {
             // dialog.
             let hop = site.topology.slot(held.token.node).filter(|_| held.by_initiator);
             let hop = hop.ok_or(refused(404, "Not Found"))?;
-            return Ok(UriTarget { hop: site.topology.node(hop), is_wanted: true, anew: None });
+            return Ok(UriTarget::new(site.topology.node(hop), true));
         }
         let target = route.target(message);
         let is_hop = matches!(target, Target::Address(at) if self.hop_at(site, at).is_some());
@@ -197,11 +197,14 @@ impl Stateful {
         if let Some(by) = led.flow
             && let Some(hop) = by.way(ports, route.far_side.unwrap_or(u16::MAX))
         {
-            return Ok(UriTarget { hop, is_wanted: true, anew: anew(ports, hop, &target).map(Box::new) });
+            return Ok(UriTarget {
+                anew: anew(ports, hop, &target).map(Box::new),
+                ..UriTarget::new(hop, true)
+            });
         }
         let hop = site.names.next_hop(site.now, target, call, &site.topology, preferred, out)?;
         let is_wanted = led.heard || self.hop_at(site, hop.remote()).is_some();
-        Ok(UriTarget { hop, is_wanted, anew: None })
+        Ok(UriTarget::new(hop, is_wanted))
     }
 
     fn hop_at(&self, site: &Site, at: Peer) -> Option<Flow> {

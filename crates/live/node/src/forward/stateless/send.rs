@@ -38,7 +38,7 @@ pub(crate) fn send_to(
         element: TokenOwner::Pool,
         rule: routes.as_ref().map(|(routes, rule)| routes.rule(*rule)),
         is_search,
-        is_registered: destination.is_registered,
+        is_at_source: destination.is_at_source,
         routing: destination.routing,
         branch: ViaBranch::Stateless { kind, back: arrival.target },
         key: step.key(arrival, request),
