@@ -10,7 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 declare -A PROGRAMS=([sip-tester]=sipp [kamailio]=kamailio [sipsak]=sipsak [valgrind]=valgrind [iproute2]=ip [g++]=g++
     [baresip-core]=baresip [twinkle-console]=twinkle-console [faketime]=faketime [redis-server]=redis-server [postgresql]=postgres
     [openssl]=openssl [chromium-headless-shell]=chromium-headless-shell [npm]=npm [default-jdk-headless]=javac [maven]=mvn
-    [fakeroot]=fakeroot [man-db]=man [nftables]=nft)
+    [fakeroot]=fakeroot [man-db]=man [nftables]=nft [keepalived]=keepalived)
 
 # Number of live tests that run at once. They mostly wait.
 LIVE_TESTS=${LIVE_TESTS:-4}

@@ -75,6 +75,12 @@ impl KamailioProxy {
         Self::with(site, host, &["udp"], &format!("sip:{next}"), &file)
     }
 
+    /// Starts it at `host` with this configuration.
+    pub fn with_text(site: &TestSite, host: u8, text: &str) -> Self {
+        let file = site.write(&format!("kamailio-{host}.cfg"), text);
+        Self::with(site, host, &["udp"], "", &file)
+    }
+
     fn with(site: &TestSite, host: u8, transports: &[&str], next: &str, config: &Path) -> Self {
         let address = site.sip(host);
         let folder = site.folder().join(format!("kamailio-{host}"));

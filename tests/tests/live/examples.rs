@@ -135,7 +135,7 @@ impl Site {
     }
 
     /// Returns the status of an INVITE from this host, if it is answered.
-    fn invite(&self, host: u8, uri: &str) -> Option<u16> {
+    pub(super) fn invite(&self, host: u8, uri: &str) -> Option<u16> {
         let request =
             AgentRequest { uri: uri.to_owned(), ..AgentRequest::new("INVITE", &format!("{host}-{uri}")) };
         self.ask(host, &request).and_then(|answer| status(&answer))
@@ -177,7 +177,7 @@ impl Site {
         self.log_in("uac_user", STRANGER, "alice", "bob");
     }
 
-    fn name(&self, name: &str, host: u8) {
+    pub(super) fn name(&self, name: &str, host: u8) {
         self.names.set_addresses(name, &[self.field.ip(host)]);
     }
 

@@ -25,6 +25,7 @@ mod page;
 mod probes;
 mod proxy;
 mod queue;
+mod recipes;
 mod records;
 mod registrar;
 mod restart;
