@@ -22,13 +22,11 @@ impl Nat {
 
     /// Creates the hosts. The NAT removes a mapping after this time without datagrams.
     pub fn new(site: &TestSite, timeout_secs: u32) -> Self {
-        let outside: String = (1..=4)
-            .map(|host| format!("ip -n $public addr add {}/24 dev eth0\n", Self::outside(host).ip()))
-            .collect();
+        let outside: Vec<_> = (1..=4).map(|host| Self::outside(host).ip().to_string()).collect();
         let script = format!(
                 "ip -n $nat link add wan type veth peer name eth0 netns $public
                  ip -n $nat link add lan type veth peer name eth0 netns $private
-                 {outside}
+                 for address in {outside}; do ip -n $public addr add $address/24 dev eth0; done
                  ip -n $nat addr add 203.0.113.9/24 dev wan
                  ip -n $nat addr add 192.168.7.1/24 dev lan
                  ip -n $private addr add {inside}/24 dev eth0
@@ -41,7 +39,8 @@ impl Nat {
                  ip netns exec $nat sysctl -qw net.ipv4.ip_forward=1 \
                      net.netfilter.nf_conntrack_udp_timeout={timeout_secs} \
                      net.netfilter.nf_conntrack_udp_timeout_stream={timeout_secs}",
-                inside = Self::INSIDE
+                inside = Self::INSIDE,
+             outside = outside.join(" ")
         );
         Self { namespaces: Namespaces::new(site, &["public", "nat", "private"], &script) }
     }

@@ -47,6 +47,7 @@ fn each_call_has_one_record() {
         let shown: Vec<_> = ["event", "cause", "ended_by", "pool"].map(|key| record[key].as_str()).into();
         assert_eq!(shown, [Some("ended"), Some("bye"), Some("caller"), Some("proxy")], "{record}");
         assert_eq!(record["peer"], field.sip(11).to_string());
+        assert_eq!(record["attempts"], 1);
         let times = ["started", "rang", "answered", "ended"].map(|key| record[key].as_str());
         assert!(times.iter().all(Option::is_some) && times.is_sorted(), "{record}");
         assert!(record["seconds"].as_f64().is_some_and(|seconds| seconds >= 0.3), "{record}");
@@ -93,6 +94,30 @@ fn calls_in_progress_are_listed() {
     server.finish_clean();
     proxy.wait_until_idle();
     assert_eq!(run(&[]).0, Some(4));
+}
+
+/// An operator ends calls, of all threads.
+#[test]
+fn an_operator_ends_calls() {
+    let field = TestSite::new("records-ended");
+    let server = SippServer::start(&field, "uas_callee_bye", field.sip(11), 60_000);
+    let (proxy, file) = proxy(&field, &server, "longest = \"1h\"");
+    let admin = format!("http://{}", proxy.admin());
+    let run = |arguments: &[&str]| {
+        Tool::run(&field, &[&["calls"], arguments, &["--admin", &admin]].concat()).0.code()
+    };
+    let load = CallLoad { calls: 8, rate: 100, hold_ms: 0 };
+    let caller = SippCaller::start(&field, "uac_callee_bye", (field.sip(2), proxy.address()), load, &[]);
+    caller.wait_until_answered();
+    assert_eq!(run(&["--end", "unknown"]), Some(1));
+    let listed: Value = serde_json::from_str(&proxy.get("/api/calls")).expect("JSON");
+    for call in listed["calls"].as_array().expect("calls") {
+        assert_eq!(run(&["--end", call["call_id"].as_str().expect("text")]), Some(0), "{call}");
+    }
+    caller.finish_clean();
+    assert_eq!(run(&[]), Some(4), "no call is left");
+    let causes: Vec<_> = records(&file).iter().map(|record| record["cause"].clone()).collect();
+    assert_eq!(causes, vec!["operator"; 8]);
 }
 
 /// Each call whose end was acknowledged has a record, however often the proxy is killed.

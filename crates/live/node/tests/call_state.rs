@@ -72,6 +72,18 @@ fn a_call_is_recorded_when_its_bye_is_answered() {
 }
 
 #[test]
+fn a_record_counts_the_hops_that_got_the_invite() {
+    let mut bed = Bed::two_hops().with_mode(DIALOG);
+    keep_dialogs(&mut bed, DialogSettings::default());
+    let first = bed.invite(&Req::new("INVITE", "call", client()));
+    let [second] = &bed.unreachable(first.to, &first.bytes[..200])[..] else { panic!("a retry") };
+    assert_ne!(second.to, first.to);
+    respond(&mut bed, second, 486);
+    let call_record = record(&mut bed);
+    assert_eq!((call_record.status, call_record.attempts), (486, 2));
+}
+
+#[test]
 fn a_refusal_a_challenge_and_a_cancel() {
     let mut bed = bed();
     for (call_id, status) in [("busy", 486), ("asked", 407), ("away", 480)] {

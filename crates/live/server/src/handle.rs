@@ -3,8 +3,8 @@
 use crate::ask::{Ask, ScaleWish};
 use crate::figures::history::{self, Sample};
 use crate::figures::{
-    ConnectionsView, ExplanationView, FailureView, FailuresView, Figures, MembersView, OpenCallView,
-    OpenCallsView, Session, Standing, View, WallClock,
+    ConnectionsView, EndedCallsView, ExplanationView, FailureView, FailuresView, Figures, MembersView,
+    OpenCallView, OpenCallsView, Session, Standing, View, WallClock,
 };
 use crate::registrations::{ContactsError, GONE, Home, UserContacts};
 use crate::scale::view::pool_view;
@@ -155,6 +155,16 @@ impl Handle {
         let clock = self.clock().await?;
         let calls = oldest.iter().take(filter.limit).map(|call| OpenCallView::new(call, &clock)).collect();
         Ok(Some(OpenCallsView { calls, count }))
+    }
+
+    /// Ends the calls with this Call-ID: both sides get a BYE.
+    ///
+    /// # Errors
+    /// If the server has ended.
+    pub async fn end_calls(&self, call_id: &str) -> Result<EndedCallsView, String> {
+        let call_id: Arc<[u8]> = call_id.as_bytes().into();
+        let ended: Vec<usize> = self.ask_each(|reply| Command::HangUp(call_id.clone(), reply)).await?;
+        Ok(EndedCallsView { ended: ended.iter().sum() })
     }
 
     /// Returns the state of a pool for its scaler; `None` if there is no such pool.

@@ -39,6 +39,8 @@ pub enum Command {
     Explain(Flow, Vec<u8>, oneshot::Sender<Explained>),
     /// Asks for the oldest calls in progress, of pools with dialogs.
     OldestOpenCalls(Arc<CallFilter>, oneshot::Sender<Option<OpenCalls>>),
+    /// Ends the calls with this Call-ID, of pools with dialogs. The reply is the number of ended dialogs.
+    HangUp(Arc<[u8]>, oneshot::Sender<usize>),
     /// Asks for the last failed requests.
     Failures(oneshot::Sender<Vec<KeptFailure>>),
     /// Asks for the connections of the thread.

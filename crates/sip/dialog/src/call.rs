@@ -251,6 +251,8 @@ pub(crate) struct Call {
     /// Side that cancelled the call before it was answered.
     pub(crate) cancelled: Option<DialogSide>,
     pub(crate) cancel_reason: Box<[u8]>,
+    /// Number of next hops that got the INVITE.
+    pub(crate) attempts: u16,
     /// How many times the INVITE has passed this proxy (spirals) and has no final response yet.
     pub(crate) passes: u16,
     pub(crate) dialogs: Vec<Dialog>,
@@ -353,6 +355,7 @@ impl Call {
             rang: self.rang,
             accepted: dialog.accepted.clone(),
             peer: dialog.peer,
+            attempts: self.attempts,
             ended,
             status: 200,
             bye_status,

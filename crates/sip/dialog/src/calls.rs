@@ -251,6 +251,13 @@ impl Calls {
         self.set_timer(at);
     }
 
+    /// Reports the number of next hops that got the INVITE, before its final response.
+    pub fn tried(&mut self, call: u64, attempts: u16) {
+        if let Some(at) = self.find(call) {
+            self.table[at].attempts = attempts;
+        }
+    }
+
     /// [12.1-1] Reports a 2xx to the INVITE from `peer`; `ways` are the paths to caller and callee. [8.2-5] Each 2xx
     /// has its own session; `session` is the interval of this session. `invited` is the INVITE, unless the INVITE had a
     /// final response before. `ends` is called if calls have a time limit.
@@ -445,6 +452,7 @@ fn new_call(now: Instant, key: u64, invited: &Invited) -> Call {
         heard: now,
         cancelled: None,
         cancel_reason: Box::default(),
+        attempts: 0,
         passes: 1,
         dialogs: Vec::new(),
         timer: (u32::MAX, now),
@@ -468,6 +476,7 @@ fn refused(call: Call, now: Instant, status: u16, (peer, reason): (Option<Socket
         rang: call.rang,
         accepted: None,
         peer,
+        attempts: call.attempts,
         ended: now,
         status,
         bye_status: 0,

@@ -27,6 +27,8 @@ pub enum Cause {
     SessionExpired,
     /// The call reached the time limit.
     TimeLimit,
+    /// The operator ended the call.
+    Operator,
     /// The call was silent for longer than allowed.
     Lost,
     /// The call had not ended: both sides were active after the end in the last record.
@@ -42,6 +44,7 @@ impl Cause {
             Self::Refused => "refused",
             Self::SessionExpired => "session-expired",
             Self::TimeLimit => "time-limit",
+            Self::Operator => "operator",
             Self::Lost => "lost",
             Self::Reopened => "reopened",
         }
@@ -83,6 +86,8 @@ pub struct CallRecord {
     pub accepted: Option<Accepted>,
     /// Next hop that sent the final response; `None` if this proxy made it.
     pub peer: Option<SocketAddr>,
+    /// Number of next hops that got the INVITE; 0 if unknown, for a call from before a restart.
+    pub attempts: u16,
     /// Time of the end. With [`RecordEvent::Answered`] it is the time of the answer, with [`Cause::Reopened`] the time
     /// of the new activity.
     pub ended: Instant,

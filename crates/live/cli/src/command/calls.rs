@@ -4,7 +4,7 @@ use super::load::table::table;
 use super::text::{plain, plural, span, word_column};
 use crate::admin::{Exit, Target, escape};
 use anyhow::Result;
-use server::figures::{OpenCallView, OpenCallsView};
+use server::figures::{EndedCallsView, OpenCallView, OpenCallsView};
 use std::net::SocketAddr;
 
 #[derive(clap::Args)]
@@ -20,6 +20,9 @@ pub(crate) struct Arguments {
     /// Most calls to print, the oldest first.
     #[arg(long, default_value_t = 100)]
     limit: u32,
+    /// End the answered calls with this Call-ID: both sides get a BYE. Needs `longest` in [calls].
+    #[arg(long, value_name = "CALL-ID", conflicts_with_all = ["text", "pool", "member", "limit"])]
+    end: Option<String>,
     /// Print the answer of the server as JSON.
     #[arg(long)]
     json: bool,
@@ -29,7 +32,13 @@ pub(crate) struct Arguments {
 
 /// Prints the calls. Exits with 4 if there are none.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let Arguments { text, pool, member, limit, json, target } = arguments;
+    let Arguments { text, pool, member, limit, end, json, target } = arguments;
+    if let Some(call_id) = end {
+        let path = format!("/api/calls?call_id={}", escape(call_id));
+        let answer: EndedCallsView = target.send("DELETE", &path, b"")?.json(&[200])?;
+        let text = if *json { serde_json::to_string_pretty(&answer)? } else { format!("{call_id}: ended") };
+        return print_line!("{text}");
+    }
     let text = text.as_ref().map(|text| format!("&text={}", escape(text))).unwrap_or_default();
     let pool = pool.as_ref().map(|pool| format!("&pool={}", escape(pool))).unwrap_or_default();
     let member = member.map(|member| format!("&member={}", escape(&member.to_string()))).unwrap_or_default();

@@ -150,6 +150,15 @@ impl Shard {
         explain(&mut self.pipeline(out), flow, bytes)
     }
 
+    /// Ends the calls with this Call-ID, if their pools have dialogs and calls have a time limit: both sides get a BYE.
+    /// Returns the number of ended dialogs.
+    pub fn hang_up_call(&mut self, now: Instant, call_id: &[u8], out: &mut Outbox<ShardEvent>) -> usize {
+        self.site.now = now;
+        let ended = self.stateful.hang_up_call(now, call_id);
+        conclude(&mut self.pipeline(out));
+        ended
+    }
+
     /// Returns whether this response or ICMP error belongs to a transaction of a proxy, but to no transaction of this
     /// shard.
     pub fn is_stray(&self, bytes: &[u8]) -> bool {

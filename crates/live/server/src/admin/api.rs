@@ -2,8 +2,9 @@
 
 use crate::figures::history::History;
 use crate::figures::{
-    CapacityView, ConnectionsView, ContactsView, ExplanationView, FailuresView, HealthView, MembersView,
-    OpenCallsView, ProxyView, RegistrarView, Reloaded, Restarting, ScaleView, ScalesView, Stopping,
+    CapacityView, ConnectionsView, ContactsView, EndedCallsView, ExplanationView, FailuresView, HealthView,
+    MembersView, OpenCallsView, ProxyView, RegistrarView, Reloaded, Restarting, ScaleView, ScalesView,
+    Stopping,
 };
 use crate::registrations::GONE;
 use crate::{ContactsError, FailureFilter, Handle};
@@ -36,6 +37,7 @@ pub(super) fn routes(handle: Handle, history: Arc<Mutex<History>>) -> Router {
         .route("/api/history", get(history))
         .route("/api/sessions", get(sessions))
         .route("/api/calls", get(calls))
+        .route("/api/calls", delete(end_calls))
         .route("/api/failures", get(failures))
         .route("/api/connections", get(connections))
         .route("/api/proxy", get(proxy))
@@ -173,6 +175,23 @@ async fn calls(State(handle): State<Handle>, uri: Uri) -> Result<Json<OpenCallsV
         handle.calls(filter).await.map_err(gone)?,
         "this process keeps no dialogs: no pool has forward = \"dialog\"",
     )
+}
+
+async fn end_calls(State(handle): State<Handle>, uri: Uri) -> Result<Json<EndedCallsView>, Failure> {
+    let [call_id] = parameters(&uri, ["call_id"])?;
+    let text = "missing parameter call_id: add ?call_id=CALL-ID";
+    let call_id = call_id.ok_or_else(|| Failure(StatusCode::BAD_REQUEST, text.to_owned()))?;
+    let ended = handle.end_calls(&call_id).await.map_err(gone)?;
+    if ended.ended == 0 {
+        return Err(Failure(
+            StatusCode::NOT_FOUND,
+            format!(
+                "no call with the Call-ID {call_id:?} can be ended: it must be answered, in a pool with forward = \"dialog\", \
+                 and have begun with `longest` in [calls]"
+            ),
+        ));
+    }
+    Ok(Json(ended))
 }
 
 async fn failures(State(handle): State<Handle>, uri: Uri) -> Result<Json<FailuresView>, Failure> {
@@ -342,7 +361,7 @@ async fn scrape(State(handle): State<Handle>) -> Result<Response, Failure> {
 const PATHS: &str = "GET /healthz, /readyz, /api/health, /api/members, /api/history, /api/sessions, /api/calls, /api/failures, /api/connections, /api/proxy, /api/capacity, \
                      /api/registrar, /api/registrations, /api/scale, /api/scale/{pool}, /metrics; \
                      POST /api/drain, /api/undrain, /api/up, /api/reload, /api/restart, /api/stop, /api/explain; \
-                     DELETE /api/registrations";
+                     DELETE /api/calls, /api/registrations";
 
 async fn wrong_method(method: Method, uri: Uri) -> Failure {
     let text = format!("{method} is not allowed for {}; there are: {PATHS}", uri.path());

@@ -3,9 +3,9 @@
 
 use super::tests::{Site, keys, request};
 use crate::figures::{
-    CapacityView, ConnectionsView, ContactsView, ExplanationView, FailuresView, HealthView, HistoryView,
-    MembersView, OpenCallsView, ProxyView, RegistrarView, Reloaded, Restarting, ScaleView, ScalesView,
-    Session, Sessions, Stopping,
+    CapacityView, ConnectionsView, ContactsView, EndedCallsView, ExplanationView, FailuresView, HealthView,
+    HistoryView, MembersView, OpenCallsView, ProxyView, RegistrarView, Reloaded, Restarting, ScaleView,
+    ScalesView, Session, Sessions, Stopping,
 };
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -84,7 +84,7 @@ const NO_STORE: (u16, &str) =
 
 const NO_MEMBER: (u16, &str) = (404, "No such member. The text lists the members.");
 
-const OPERATIONS: [Operation; 24] = [
+const OPERATIONS: [Operation; 25] = [
     Operation {
         path: "/healthz",
         summary: "Whether the process runs, for a liveness probe.",
@@ -180,6 +180,19 @@ const OPERATIONS: [Operation; 24] = [
         answer: Answer::Json(&[of::<OpenCallsView>]),
         failures: &[(404, "The process keeps no dialogs.")],
         ..GET
+    },
+    Operation {
+        path: "/api/calls",
+        summary: "Ends the answered calls with a Call-ID: both sides get a BYE.",
+        parameters: &[Parameter {
+            name: "call_id",
+            is_required: true,
+            meaning: "Call-ID of the call.",
+            values: &[],
+        }],
+        answer: Answer::Json(&[of::<EndedCallsView>]),
+        failures: &[(404, "No answered call has this Call-ID, or it began without `longest` in [calls].")],
+        ..DELETE
     },
     Operation {
         path: "/api/failures",

@@ -41,6 +41,14 @@ figures! {
     }
 }
 
+figures! {
+    /// `DELETE /api/calls`
+    EndedCallsView as "EndedCalls" {
+        /// Number of ended dialogs; a forked call may have several.
+        ended: usize,
+    }
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -29,7 +29,7 @@ pub mod text;
 mod traffic;
 mod view;
 
-pub use calls::{OpenCallView, OpenCallsView};
+pub use calls::{EndedCallsView, OpenCallView, OpenCallsView};
 pub use capacity::{CapacityView, MemberCapacityView};
 pub use commands::{Reloaded, Restarting, Stopping};
 pub use connections::{CertificateView, ConnectionsView, PeerConnections};

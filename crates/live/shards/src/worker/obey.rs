@@ -49,6 +49,7 @@ impl Worker {
             | Command::Session(..)
             | Command::Explain(..)
             | Command::OldestOpenCalls(..)
+            | Command::HangUp(..)
             | Command::Failures(_)
             | Command::Connections(_)
             | Command::Calls(_)) => self.answer(question),
@@ -89,6 +90,11 @@ impl Worker {
                     OpenCalls { oldest, count }
                 });
                 let _ = reply.send(calls);
+            }
+            Command::HangUp(call_id, reply) => {
+                let now = self.clock.now();
+                let _ = reply.send(self.shard.hang_up_call(now, &call_id, &mut self.out));
+                self.flush();
             }
             Command::Failures(reply) => drop(reply.send(self.shard.failures().cloned().collect())),
             Command::Connections(reply) => {

@@ -23,7 +23,7 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS call_records (\
     started timestamptz, rang timestamptz, answered timestamptz, ended timestamptz, seconds double precision, \
     caller text, callee text, uri text, call_id text, caller_tag text, callee_tag text, \
     source text, peer text, route text, pool text, \
-    status integer, bye_status integer, ended_by text, cause text, reason text, found_again boolean, \
+    status integer, bye_status integer, ended_by text, cause text, reason text, found_again boolean, attempts integer, \
     PRIMARY KEY (id, event))";
 
 /// Query whether the table is missing. It is created only then, since a user with only write access could not create

@@ -1,7 +1,7 @@
 //! Ends of calls: proved ends, timers, and watched calls.
 
 use super::{CallEvent, Calls, HangUp};
-use crate::call::{DialogEnds, DialogSide, End, LATE, Phase};
+use crate::call::{Dialog, DialogEnds, DialogSide, End, LATE, Phase};
 use crate::record::{Cause, RecordEvent};
 use base::Instant;
 
@@ -16,6 +16,24 @@ impl Calls {
             self.expire_one(now, at);
             self.bound_watched();
         }
+    }
+
+    /// Ends the answered dialogs of the calls with this Call-ID, on behalf of the operator: both sides get a BYE. Returns
+    /// their number. The addressing of the sides is known only if calls have a time limit. Takes time in proportion to
+    /// the number of calls.
+    pub fn hang_up_call(&mut self, now: Instant, call_id: &[u8]) -> usize {
+        let calls = self.table.iter().filter(|(_, call)| call.about.call_id() == call_id);
+        let dialogs = calls.flat_map(|(at, call)| call.dialogs.iter().map(move |dialog| (at, dialog)));
+        let can_end = |dialog: &Dialog| dialog.phase == Phase::Confirmed && dialog.ends.is_some();
+        let ended: Vec<_> =
+            dialogs.filter(|(_, dialog)| can_end(dialog)).map(|(at, dialog)| (at, dialog.tag)).collect();
+        for of in &ended {
+            self.hang_up(*of);
+            let by = Some(DialogSide::Proxy);
+            self.end(*of, now, End { at: now, by, cause: Cause::Operator, bye_status: 0 });
+            self.set_timer(of.0);
+        }
+        ended.len()
     }
 
     fn expire_one(&mut self, now: Instant, at: u32) {

@@ -215,6 +215,26 @@ fn a_refresh_without_an_interval_removes_the_session_limit() {
     assert_eq!(calls.counts().answered, 1);
 }
 
+#[test]
+fn an_operator_ends_an_answered_call_once() {
+    for settings in [limited(), CallSettings::default()] {
+        let has_ends = settings.longest.is_some();
+        let mut calls = calls(settings);
+        invited(&mut calls, at(1));
+        assert_eq!(calls.hang_up_call(at(2), b"c"), 0, "it is not answered");
+        accepted(&mut calls, at(3), KEY, None);
+        assert_eq!(calls.hang_up_call(at(4), b"d"), 0);
+        assert_eq!(calls.hang_up_call(at(4), b"c"), usize::from(has_ends));
+        assert_eq!(calls.hang_up_call(at(5), b"c"), 0);
+        assert_eq!(matches!(calls.next_event(), Some(CallEvent::HangUp(_))), has_ends);
+        let told: Vec<_> = records(&mut calls).iter().map(|record| (record.cause, record.is_final)).collect();
+        assert_eq!(told, if has_ends { vec![(Some(Cause::Operator), true)] } else { vec![] });
+        assert_eq!(calls.counts().answered, usize::from(!has_ends));
+        pass(&mut calls, at(100));
+        assert_eq!(calls.is_empty(), has_ends);
+    }
+}
+
 /// [12.2.2-1]
 #[test]
 fn a_call_at_its_time_limit_is_ended_by_byes() {

@@ -326,6 +326,13 @@ impl Dialogs {
         self.calls.accepted(site.now, key, (tag, source.peer, ways), invited, session, ends);
     }
 
+    /// Records how many targets got the INVITE that begins a call, before its final response.
+    pub(crate) fn tried(&mut self, tracked: &Tracked, attempts: usize) {
+        if matches!(tracked.role, Role::Invites(..)) {
+            self.calls.tried(tracked.key.call, u16::try_from(attempts).unwrap_or(u16::MAX));
+        }
+    }
+
     /// Records the final failure response to the `tracked` request, from this proxy (`is_own`) or from a next hop.
     pub(crate) fn concluded(&mut self, now: Instant, tracked: &Tracked, status: u16, is_own: bool) {
         match &tracked.role {
@@ -354,6 +361,11 @@ impl Dialogs {
 
     pub(crate) fn expire(&mut self, now: Instant) {
         self.calls.expire(now);
+    }
+
+    /// Ends the calls with this Call-ID. Returns the number of ended dialogs.
+    pub(crate) fn hang_up_call(&mut self, now: Instant, call_id: &[u8]) -> usize {
+        self.calls.hang_up_call(now, call_id)
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {

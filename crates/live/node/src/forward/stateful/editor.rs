@@ -192,6 +192,9 @@ impl Medium<Wire> for Editor<'_> {
             (Some(request), dialogs) => {
                 let clients = request.clients(self.site, source);
                 if let (Some(tracked), Some(dialogs)) = (&mut request.tracked, dialogs) {
+                    if response.status().is_some_and(|status| status >= 200) {
+                        dialogs.tried(tracked, request.targets.tried());
+                    }
                     let asked = KeptRequest { bytes: &request.bytes, clients };
                     dialogs.relayed(self.site, tracked, asked, response, source);
                 }
@@ -293,6 +296,7 @@ impl Medium<Wire> for Editor<'_> {
         let shown = if is_own { own_status(request, status) } else { status };
         self.note_failure(request, shown, is_own.then(|| reason(shown)));
         if let (Some(tracked), Some(dialogs)) = (&request.tracked, self.dialogs.as_deref_mut()) {
+            dialogs.tried(tracked, request.targets.tried());
             dialogs.concluded(self.site.now, tracked, status, is_own);
         }
     }

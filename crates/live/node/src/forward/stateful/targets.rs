@@ -188,6 +188,14 @@ impl Targets {
         self.candidates.iter().position(|candidate| candidate.attempt == attempt)
     }
 
+    /// Returns how many targets got the request.
+    pub(super) fn tried(&self) -> usize {
+        match self.source {
+            Source::Uri(_) => 1,
+            _ => self.candidates.len() - self.planned().count(),
+        }
+    }
+
     pub(super) fn planned(&self) -> impl Iterator<Item = usize> {
         let candidates = self.candidates.iter().enumerate();
         candidates.filter(|(_, candidate)| candidate.fate == Fate::Planned).map(|(at, _)| at)

@@ -227,6 +227,11 @@ impl Stateful {
         self.dialogs.as_ref().map(|dialogs| dialogs.calls())
     }
 
+    /// Ends the kept calls with this Call-ID. Returns the number of ended dialogs.
+    pub(crate) fn hang_up_call(&mut self, now: Instant, call_id: &[u8]) -> usize {
+        self.dialogs.as_mut().map_or(0, |dialogs| dialogs.hang_up_call(now, call_id))
+    }
+
     /// Sets the flows to the members of all pools, by slot.
     pub(crate) fn set_members(&mut self, members: &[Flow]) {
         self.members = members.to_vec();
