@@ -12,6 +12,7 @@ mod demo;
 mod examples;
 mod failure;
 mod guide;
+mod hep;
 mod hostile_streams;
 mod log;
 mod monitor;

@@ -5,6 +5,7 @@
 //! developers are `//` comments.
 
 mod calls;
+mod hep;
 mod listen;
 mod protection;
 mod queue;
@@ -34,6 +35,7 @@ use balance::{HealthSettings, Weights};
 pub(crate) use calls::*;
 use control::ProbeSettings;
 use distribute::{DistributionSettings, ShareLaw};
+pub(crate) use hep::*;
 pub(crate) use listen::*;
 use node::{Distribution, ProxySettings};
 pub(crate) use protection::*;
@@ -83,6 +85,7 @@ table! {
         token: RawToken,
         admin: RawAdmin,
         capacity: Option<RawCapacity>,
+        hep: Option<RawHep>,
         log: RawLog,
         stop: RawStop,
         dns: RawDns,

@@ -3,9 +3,11 @@
 //! All values are legal: ranges, families, duplicates and references between keys have been checked by
 //! [`crate::parse`].
 
+mod hep;
 mod listen;
 mod scale;
 
+pub use hep::*;
 pub use listen::*;
 pub use scale::*;
 
@@ -103,6 +105,8 @@ pub struct Config {
     pub admin: Admin,
     /// Capacity updates of monitors; `None`: none are accepted.
     pub capacity: Option<CapacityConfig>,
+    /// Copies of messages for a collector; `None`: none are sent.
+    pub hep: Option<HepConfig>,
     /// Log level and format.
     pub log: Log,
     /// Behaviour after SIGTERM.

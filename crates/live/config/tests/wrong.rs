@@ -100,6 +100,7 @@ fn secrets_are_never_shown() {
         "capacity",
         "capacity_keys",
         "capacity_keys_shape",
+        "hep",
     ] {
         let file = Path::new(WRONG).join(name).with_extension("toml");
         let message = refused(config::load(&file), &file).to_string();

@@ -13,6 +13,32 @@ const MAGIC: &[u8; 4] = b"HEP3";
 const CHUNK: usize = 6;
 /// Protocol type of SIP.
 const SIP: u8 = 1;
+/// Protocol numbers of IP.
+const UDP: u8 = 17;
+const TCP: u8 = 6;
+/// Longest packet: the payload of a UDP datagram over IPv4. heplify-server ends a connection with a longer one.
+const LONGEST: usize = 65_507;
+
+/// Types of the chunks of the generic vendor.
+mod chunk {
+    pub(super) const FAMILY: u16 = 1;
+    pub(super) const PROTOCOL: u16 = 2;
+    pub(super) const FROM_V4: u16 = 3;
+    pub(super) const TO_V4: u16 = 4;
+    pub(super) const FROM_V6: u16 = 5;
+    pub(super) const TO_V6: u16 = 6;
+    pub(super) const FROM_PORT: u16 = 7;
+    pub(super) const TO_PORT: u16 = 8;
+    pub(super) const SECONDS: u16 = 9;
+    pub(super) const MICROSECONDS: u16 = 10;
+    pub(super) const KIND: u16 = 11;
+    pub(super) const AGENT: u16 = 12;
+    pub(super) const PASSWORD: u16 = 14;
+    pub(super) const PAYLOAD: u16 = 15;
+    pub(super) const COMPRESSED: u16 = 16;
+    pub(super) const CORRELATION: u16 = 17;
+    pub(super) const NODE: u16 = 19;
+}
 
 /// The reason why a packet cannot be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,18 +89,18 @@ impl<'a> Chunks<'a> {
         let short = || value.try_into().ok().map(u16::from_be_bytes);
         let long = || value.try_into().ok().map(u32::from_be_bytes);
         match kind {
-            2 => self.protocol = value.first().copied(),
-            3 => self.from = v4(),
-            4 => self.to = v4(),
-            5 => self.from = v6(),
-            6 => self.to = v6(),
-            7 => self.ports[0] = short(),
-            8 => self.ports[1] = short(),
-            9 => self.secs = long(),
-            10 => self.micros = long(),
-            11 => self.kind = value.first().copied(),
-            15 => self.payload = Some(value),
-            16 => self.compressed = true,
+            chunk::PROTOCOL => self.protocol = value.first().copied(),
+            chunk::FROM_V4 => self.from = v4(),
+            chunk::TO_V4 => self.to = v4(),
+            chunk::FROM_V6 => self.from = v6(),
+            chunk::TO_V6 => self.to = v6(),
+            chunk::FROM_PORT => self.ports[0] = short(),
+            chunk::TO_PORT => self.ports[1] = short(),
+            chunk::SECONDS => self.secs = long(),
+            chunk::MICROSECONDS => self.micros = long(),
+            chunk::KIND => self.kind = value.first().copied(),
+            chunk::PAYLOAD => self.payload = Some(value),
+            chunk::COMPRESSED => self.compressed = true,
             _ => {}
         }
     }
@@ -86,7 +112,7 @@ impl<'a> Chunks<'a> {
             from: SocketAddr::new(self.from?, self.ports[0]?),
             to: SocketAddr::new(self.to?, self.ports[1]?),
             // All transports but UDP have connections, and the addresses of TLS and WebSocket are used in the same way.
-            transport: if self.protocol? == 17 { Transport::Udp } else { Transport::Tcp },
+            transport: if self.protocol? == UDP { Transport::Udp } else { Transport::Tcp },
             bytes: self.payload?,
         })
     }
@@ -118,6 +144,73 @@ pub fn read(packet: &[u8]) -> Result<Captured<'_>, HepError> {
         return Err(HepError::Compressed);
     }
     chunks.captured().ok_or(HepError::Incomplete)
+}
+
+/// The sender of packets, as the collector shows it. Empty texts are left out.
+#[derive(Clone)]
+pub struct Agent {
+    /// Number of the capture agent.
+    pub id: u32,
+    /// Name of the node.
+    pub node: String,
+    /// Password of the collector.
+    pub password: String,
+}
+
+/// Appends a packet. `correlation` joins the messages of a call. Returns whether the message fits; otherwise nothing is
+/// appended. Both addresses are given as IPv6 if one of them is.
+pub fn write(agent: &Agent, message: &Captured<'_>, correlation: &[u8], out: &mut Vec<u8>) -> bool {
+    let start = out.len();
+    out.extend(MAGIC);
+    out.extend([0; 2]);
+    let mut add = |kind: u16, value: &[u8]| {
+        // A length that does not fit makes the whole too long as well.
+        let length = (CHUNK + value.len()) as u16;
+        for number in [0, kind, length] {
+            out.extend(number.to_be_bytes());
+        }
+        out.extend(value);
+    };
+    let Captured { at, from, to, transport, bytes } = *message;
+    let protocol = if transport == Transport::Udp { UDP } else { TCP };
+    // Numbers of the address families as Linux has them.
+    if let (IpAddr::V4(from), IpAddr::V4(to)) = (from.ip().to_canonical(), to.ip().to_canonical()) {
+        add(chunk::FAMILY, &[2]);
+        add(chunk::FROM_V4, &from.octets());
+        add(chunk::TO_V4, &to.octets());
+    } else {
+        let octets = |address: IpAddr| match address {
+            IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+            IpAddr::V6(address) => address.octets(),
+        };
+        add(chunk::FAMILY, &[10]);
+        add(chunk::FROM_V6, &octets(from.ip()));
+        add(chunk::TO_V6, &octets(to.ip()));
+    }
+    add(chunk::PROTOCOL, &[protocol]);
+    add(chunk::FROM_PORT, &from.port().to_be_bytes());
+    add(chunk::TO_PORT, &to.port().to_be_bytes());
+    let micros = at.as_nanos() / 1_000;
+    add(chunk::SECONDS, &((micros / 1_000_000) as u32).to_be_bytes());
+    add(chunk::MICROSECONDS, &((micros % 1_000_000) as u32).to_be_bytes());
+    add(chunk::KIND, &[SIP]);
+    add(chunk::AGENT, &agent.id.to_be_bytes());
+    let texts = [
+        (chunk::NODE, agent.node.as_bytes()),
+        (chunk::PASSWORD, agent.password.as_bytes()),
+        (chunk::CORRELATION, correlation),
+    ];
+    for (kind, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
+        add(kind, text);
+    }
+    add(chunk::PAYLOAD, bytes);
+    let length = out.len() - start;
+    if length > LONGEST {
+        out.truncate(start);
+        return false;
+    }
+    out[start + MAGIC.len()..][..2].copy_from_slice(&(length as u16).to_be_bytes());
+    true
 }
 
 #[cfg(test)]
@@ -207,6 +300,35 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_message_is_read_as_it_was_written(
+            ips in any::<[IpAddr; 2]>(),
+            ports in any::<[u16; 2]>(),
+            micros in 0..4_000_000_000_000_000_u64,
+            body in prop_oneof![prop::collection::vec(any::<u8>(), 1..90), (65_000..65_536_usize).prop_map(|length| vec![b'x'; length])],
+            is_udp in any::<bool>(),
+            node in any::<String>(),
+        ) {
+            let [from, to] = [0, 1].map(|at| SocketAddr::new(ips[at], ports[at]));
+            let transport = if is_udp { Transport::Udp } else { Transport::Tcp };
+            let at = Instant::from_nanos(micros * 1_000);
+            let message = Captured { at, from, to, transport, bytes: &body };
+            let agent = Agent { id: 7, node, password: "secret".to_owned() };
+            let mut out = b"before".to_vec();
+            if write(&agent, &message, b"call", &mut out) {
+                prop_assert!(out.len() - 6 <= LONGEST);
+                let back = read(&out[6..]).expect("a packet");
+                prop_assert_eq!((back.at, back.transport, back.bytes), (at, transport, &body[..]));
+                let plain = |address: SocketAddr| (address.ip().to_canonical(), address.port());
+                prop_assert_eq!([back.from, back.to].map(plain), [from, to].map(plain));
+                for chunk in [&b"\0\0\0\x0c\0\x0a\0\0\0\x07"[..], b"\0\0\0\x0e\0\x0csecret", b"\0\0\0\x11\0\x0acall"] {
+                    prop_assert!(out.windows(chunk.len()).any(|there| there == chunk));
+                }
+            } else {
+                prop_assert!(body.len() > 60_000 && out == b"before");
+            }
+        }
+
         #[test]
         fn any_bytes_are_read(bytes in prop::collection::vec(any::<u8>(), 0..80), whole in any::<bool>()) {
             let mut packet = [&MAGIC[..], &((bytes.len() + 6) as u16).to_be_bytes(), &bytes].concat();

@@ -1,6 +1,7 @@
 //! Commands of the control task to the thread of a shard, and reports in the other direction.
 
 use super::counts::{ShardCounts, ShardSnapshot};
+use crate::mirror::Mirror;
 use crate::other_process::Inlet;
 use crate::records::Records;
 use crate::stores::Stores;
@@ -68,6 +69,8 @@ pub enum Command {
     Stores(Option<Arc<Stores>>),
     /// The destination of call records from now on.
     Records(Option<Arc<Records>>),
+    /// The queue of copies of messages from now on.
+    Mirror(Option<Arc<Mirror>>),
     /// Capacity of the member in this slot, in new calls a second from all shards together.
     Capacity(Slot, f64),
     /// Capacity of a member of this pool that another process has measured.

@@ -72,6 +72,7 @@ impl Threads {
                 others: Vec::new(),
                 stores: None,
                 records: None,
+                recorder: None,
                 reports: reports.clone(),
                 receive: ReceiveBatch::new(),
                 send: SendBatch::new(),

@@ -10,6 +10,7 @@ mod calls;
 mod capacity;
 mod conditions;
 mod distribution;
+mod hep;
 mod listen;
 mod overload;
 pub(crate) mod pool;
@@ -57,6 +58,7 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
     let admin = admin::check(&raw.admin, directory, report);
     let capacity =
         raw.capacity.as_ref().and_then(|raw| capacity::check(raw, admin.as_ref(), pools, directory, report));
+    let hep = raw.hep.as_ref().and_then(|raw| hep::check(raw, report));
     let servers: Vec<_> = raw.dns.servers.iter().filter_map(Setting::value).collect();
     if !report.is_clean() {
         return None;
@@ -79,6 +81,7 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
         token: token?,
         admin: admin?,
         capacity,
+        hep,
         log: Log { level: raw.log.level.value()?, format: raw.log.format.value()? },
         stop: Stop { wait: raw.stop.wait.value()? },
         dns: Dns { refresh: raw.dns.refresh.value()?, servers },

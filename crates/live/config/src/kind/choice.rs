@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Kind, Leaf, Refusal, Schema, Written, quoted};
 use crate::nearest::nearest;
-use crate::typed::{AdminPage, DriverName, Level, LogFormat};
+use crate::typed::{AdminPage, DriverName, HepCalls, Level, LogFormat};
 use balance::{PolicyKind, Weights};
 use base::Transport;
 use digest_auth::Algorithm;
@@ -243,6 +243,10 @@ impl Names for DriverName {
 
 impl Names for LogFormat {
     const NAMES: &'static [(&'static str, Self)] = &[("text", Self::Text), ("json", Self::Json)];
+}
+
+impl Names for HepCalls {
+    const NAMES: &'static [(&'static str, Self)] = &[("all", Self::All), ("failed", Self::Failed)];
 }
 
 impl Names for AdminPage {

@@ -4,6 +4,7 @@ mod address;
 mod amount;
 mod choice;
 mod duration;
+mod hep;
 mod leaf;
 mod name;
 mod number;
@@ -19,6 +20,7 @@ pub(crate) use choice::{
     Choice, FeedbackName, LimitLaw, Names, PolicyName, QueueRules, Shared, TransportName, name_of,
 };
 pub(crate) use duration::{DAY, Fine, HOUR, MINUTE, SECOND, Time, YEAR, show};
+pub(crate) use hep::{HepAddress, Password};
 pub(crate) use leaf::Leaf;
 pub(crate) use name::{DomainName, MemberAddress, ObjectName, PageOrigin, ServedName, WorkloadName};
 pub(crate) use number::{Count, Flag, GIB, KIB, MIB, Ratio, Size};

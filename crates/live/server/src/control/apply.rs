@@ -4,11 +4,11 @@ use super::Control;
 use ::control::{ControlInput, ControlSettings, MemberSettings};
 use balance::{PolicyKind, PoolId};
 use base::Transport;
-use config::{Config, Listen, Listener, PoolConfig, PoolOrigin, RegistrarConfig};
+use config::{Config, HepConfig, Listen, Listener, PoolConfig, PoolOrigin, RegistrarConfig};
 use node::{Port, Ports, RegistrarSettings, Routes, ShardSettings, TokenKey, Tokens};
 use route::{Access, Table};
 use shards::listen::listener_of;
-use shards::{Command, Records, Stores};
+use shards::{Command, Mirror, Records, Stores};
 use std::sync::Arc;
 use tokio::net::TcpListener;
 
@@ -225,6 +225,22 @@ impl Control {
         Records::start(calls, self.path.as_deref(), self.records.as_deref()).map(Arc::new).map(Some)
     }
 
+    /// Starts or ends the copies for a collector if its settings are others than `before`.
+    pub(super) fn renew_mirror(&mut self, before: Option<&HepConfig>) {
+        let hep = self.config.hep.as_ref();
+        if hep == before {
+            return;
+        }
+        let start = |hep| Mirror::start(hep, &self.ports, self.mirror.as_deref()).map(Arc::new);
+        self.mirror = hep.map(start).transpose().unwrap_or_else(|error| {
+            tracing::error!("[hep] no messages are copied: {error}");
+            None
+        });
+        for worker in &self.workers {
+            worker.send(Command::Mirror(self.mirror.clone()));
+        }
+    }
+
     fn reload_users(&self, config: &Config) -> Result<(), String> {
         match (&self.stores, &config.registrar) {
             (Some(stores), Some(registrar)) => stores.reload(registrar),
@@ -268,7 +284,8 @@ impl Control {
     }
 
     pub(super) fn take_over(&mut self, config: Config) {
-        self.config = config;
+        let before = std::mem::replace(&mut self.config, config).hep;
+        self.renew_mirror(before.as_ref());
         self.secret = self.config.token.key.unwrap_or(self.secret);
         let is_other_resolver = self.renew_resolver();
         let tokens = tokens(&self.config, self.secret);

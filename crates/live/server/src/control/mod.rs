@@ -32,7 +32,9 @@ use node::{Port, Ports, Setup, ShardEvent};
 use probes::ProbeSockets;
 use resolver::Resolver;
 use shards::listen::{toward, unserved};
-use shards::{Board, Clock, Command, OtherProcess, Records, ShardReport, StoreReport, Stores, WorkerHandle};
+use shards::{
+    Board, Clock, Command, Mirror, OtherProcess, Records, ShardReport, StoreReport, Stores, WorkerHandle,
+};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -83,6 +85,8 @@ pub(crate) struct Control {
     stores: Option<Arc<Stores>>,
     /// Destination of call records; `None` without call records.
     records: Option<Arc<Records>>,
+    /// The queue of copies for a collector; `None` without one.
+    mirror: Option<Arc<Mirror>>,
     /// Stores that could not be used at the last check.
     down: Vec<&'static str>,
     /// State that shards share about members with a limit of calls.
@@ -142,6 +146,7 @@ impl Control {
             certificates: Certificates::default(),
             stores,
             records,
+            mirror: None,
             down: Vec::new(),
             call_limits: None,
             sent_calls: Arc::default(),
@@ -195,6 +200,7 @@ impl Control {
 
     pub(crate) fn attach(&mut self, workers: Vec<WorkerHandle>) {
         self.workers = workers;
+        self.renew_mirror(None);
         self.tell_learned();
         self.carry_out();
     }
@@ -237,6 +243,9 @@ impl Control {
         }
         for worker in &self.workers {
             worker.send(Command::Stop);
+        }
+        if let Some(mirror) = &self.mirror {
+            mirror.drain().await;
         }
         Ok(())
     }
@@ -379,6 +388,7 @@ impl Control {
             look_ups_forgotten: self.core.look_ups_forgotten(),
             names: self.core.names(),
             records: self.records.as_ref().map(|records| records.counts()),
+            mirror: self.mirror.as_ref().map(|mirror| mirror.counts()),
             stores: self.stores.as_ref().map(|stores| stores.reports()).unwrap_or_default(),
             probe_troubles: self.probe_troubles.clone(),
             certificates: self.certificates.facts(),

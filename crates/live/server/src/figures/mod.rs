@@ -55,7 +55,7 @@ use base::Instant;
 use control::ListedMember;
 use node::{CapacitySource, QueueMember};
 use overload::ThreadFigures;
-use shards::{AllShards, ShardCounts, ShardSnapshot, Traffic};
+use shards::{AllShards, MirrorCounts, ShardCounts, ShardSnapshot, Traffic};
 use std::collections::BTreeMap;
 use streams::StreamCounts;
 use text::Page;
@@ -88,6 +88,7 @@ pub struct Figures {
     /// Connections; `None` without listeners for connections.
     pub connections: Option<ConnectionsView>,
     messages: Messages,
+    mirror: Option<MirrorCounts>,
     /// Datagrams by shard.
     datagrams: Vec<Traffic>,
     threads: Vec<ThreadFigures>,
@@ -203,6 +204,7 @@ impl Figures {
             members: MembersView { members, names },
             connections: streams.map(|counts| ConnectionsView::new(&counts, &view.certificates)),
             messages,
+            mirror: view.mirror,
             datagrams,
             threads,
         }
@@ -216,6 +218,7 @@ impl Figures {
             members: MembersView { members, names },
             connections,
             messages,
+            mirror,
             datagrams,
             threads,
         } = self;
@@ -225,6 +228,9 @@ impl Figures {
         process::put(&mut page, standing.health.uptime_seconds);
         page.part(&messages.counters);
         page.part(messages);
+        if let Some(mirror) = mirror {
+            page.part(mirror);
+        }
         let shards: Vec<_> = (0..datagrams.len()).map(|index| index.to_string()).collect();
         let datagrams = shards.iter().zip(datagrams).map(|(index, each)| ([("shard", &**index)], each));
         page.parts(&datagrams.collect::<Vec<_>>());

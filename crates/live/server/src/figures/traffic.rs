@@ -5,7 +5,7 @@ use crate::log::Unwritten;
 use balance::Why;
 use base::Ledger;
 use node::{Drop, ShardCounters};
-use shards::Traffic;
+use shards::{MirrorCounts, Traffic};
 use std::collections::BTreeMap;
 
 /// Counts of the pipelines and of the process.
@@ -59,6 +59,15 @@ figures! {
         lost => [counter "sarabande_log_lines_lost_total" "Log lines that could not be written."],
         suppressed => [
             counter "sarabande_log_lines_suppressed_total" "Log lines suppressed by the rate limit of their kind."
+        ],
+    }
+}
+
+figures! {
+    of MirrorCounts {
+        sent => [counter "sarabande_hep_sent_total" "Copies of messages sent to the collector of `[hep]`."],
+        lost => [
+            counter "sarabande_hep_lost_total" "Copies of messages lost: too slow or unreachable collector, or too long."
         ],
     }
 }

@@ -6,7 +6,7 @@ use ::control::{ListedMember, MemberName};
 use balance::{PoolId, Slot};
 use base::{Flow, Instant, Peer, Transport};
 use node::{Port, Ports};
-use shards::{RecordCounts, StoreReport};
+use shards::{MirrorCounts, RecordCounts, StoreReport};
 use std::collections::BTreeMap;
 use streams::tls::CertificateFacts;
 
@@ -35,6 +35,8 @@ pub(crate) struct View {
     pub(crate) names: Vec<MemberName>,
     /// Counts of the written call records; `None` without call records.
     pub(crate) records: Option<RecordCounts>,
+    /// Counts of copies for a collector; `None` without one.
+    pub(crate) mirror: Option<MirrorCounts>,
     /// State of the stores of the home domain.
     pub(crate) stores: Vec<StoreReport>,
     /// Members that no probe connection could be opened to, with the cause.

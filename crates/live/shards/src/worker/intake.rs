@@ -2,6 +2,7 @@
 
 use crate::counts::Traffic;
 use crate::handover::Handed;
+use crate::mirror::Recorder;
 use crate::other_process::{HandOverResult, OtherProcess};
 use base::{Instant, Outbox};
 use node::{Outcome, Shard, ShardEvent, ShardInput};
@@ -11,7 +12,7 @@ use std::sync::Arc;
 pub(crate) fn take(
     shard: &mut Shard,
     processes: &[Arc<OtherProcess>],
-    traffic: &mut Traffic,
+    (traffic, recorder): (&mut Traffic, &mut Option<Box<Recorder>>),
     now: Instant,
     handed: &Handed<'_>,
     out: &mut Outbox<ShardEvent>,
@@ -28,7 +29,12 @@ pub(crate) fn take(
         }
     }
     match *handed {
-        Handed::Message { flow, bytes } => shard.handle(now, ShardInput::Message { flow, bytes }, out),
+        Handed::Message { flow, bytes } => {
+            if let Some(recorder) = recorder {
+                recorder.received(flow, bytes);
+            }
+            shard.handle(now, ShardInput::Message { flow, bytes }, out)
+        }
         Handed::Unreachable { to, quoted } => shard.handle(now, ShardInput::Unreachable { to, quoted }, out),
         // Such a message is for the thread's connections, not for its shard.
         Handed::Send { .. } => Outcome::Handled,

@@ -15,6 +15,7 @@ use crate::counts::Traffic;
 use crate::handover::{Receiver, Sender};
 use crate::late::LateHandovers;
 use crate::listen::MOST;
+use crate::mirror::Recorder;
 use crate::other_process::{Inlet, OtherProcess};
 use crate::records::Records;
 use crate::signals::Signals;
@@ -75,6 +76,8 @@ pub(crate) struct Worker {
     pub stores: Option<Arc<Stores>>,
     /// Destination of call records; `None` without call records.
     pub records: Option<Arc<Records>>,
+    /// Copies of messages; `None` without a collector.
+    pub recorder: Option<Box<Recorder>>,
     pub reports: async_mpsc::UnboundedSender<ShardReport>,
     pub receive: ReceiveBatch,
     pub send: SendBatch,

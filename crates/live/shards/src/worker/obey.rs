@@ -3,6 +3,7 @@
 use super::Worker;
 use super::intake::owner;
 use crate::command::{Command, Explained, OpenCalls, TakenSockets};
+use crate::mirror::Recorder;
 use node::ShardInput;
 use std::collections::HashSet;
 
@@ -33,6 +34,7 @@ impl Worker {
             Command::Judgement(judgement) => self.tell(ShardInput::Judgement(&judgement)),
             Command::Stores(stores) => self.stores = stores,
             Command::Records(records) => self.records = records,
+            Command::Mirror(mirror) => self.recorder = mirror.map(Recorder::new).map(Box::new),
             Command::Gone(process) => {
                 // The board no longer has the load of that process.
                 self.read_board(self.clock.now());

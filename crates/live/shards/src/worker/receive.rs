@@ -76,9 +76,9 @@ impl Worker {
             }
             let (bytes, from) = self.receive.get(index);
             self.queue.on_direct(bytes);
-            let Self { shard, out, traffic, processes, .. } = self;
+            let Self { shard, out, traffic, recorder, processes, .. } = self;
             let handed = Handed::Message { flow: Flow::udp(listener, from), bytes };
-            take(shard, processes, traffic, now, &handed, out);
+            take(shard, processes, (traffic, recorder), now, &handed, out);
             self.flush_if_much();
         }
         if is_late {
@@ -116,12 +116,12 @@ impl Worker {
                 break;
             }
             let waiting = self.queue.len();
-            let Self { shard, out, traffic, processes, queue, clock, .. } = self;
+            let Self { shard, out, traffic, recorder, processes, queue, clock, .. } = self;
             let Some(turn) = queue.pop(now, &rules, late) else { break };
             let Turn { waited, class, .. } = turn;
             shard.handle(now, ShardInput::Waited { waited, queue: waiting, class }, out);
             let handed = Handed::Message { flow: turn.flow, bytes: turn.bytes };
-            let outcome = take(shard, processes, traffic, now, &handed, out);
+            let outcome = take(shard, processes, (traffic, recorder), now, &handed, out);
             let after = clock.now();
             if outcome == Outcome::Overloaded {
                 refusing += after.saturating_since(now);
@@ -177,7 +177,7 @@ impl Worker {
     pub(crate) fn read_rings(&mut self, now: Instant) {
         for ring in 0..self.peers.receivers.len() {
             for taken in 0..BATCH * READ_MOST {
-                let Self { shard, out, traffic, peers, processes, queue, .. } = self;
+                let Self { shard, out, traffic, recorder, peers, processes, queue, .. } = self;
                 let queues = queue.len() > 0 || (taken >= BATCH && shard.has_triage());
                 if taken >= BATCH && !queues {
                     break;
@@ -193,7 +193,7 @@ impl Worker {
                         self.send_by_stream(flow, &bytes);
                     }
                     _ => {
-                        take(shard, processes, traffic, now, &handed, out);
+                        take(shard, processes, (traffic, recorder), now, &handed, out);
                     }
                 }
                 self.flush_if_much();
@@ -212,14 +212,16 @@ impl Worker {
             return;
         }
         for _ in 0..BATCH {
-            let Self { shard, out, traffic, processes, inlet: Some(inlet), .. } = self else { return };
+            let Self { shard, out, traffic, recorder, processes, inlet: Some(inlet), .. } = self else {
+                return;
+            };
             match inlet.take() {
                 Ok(Some(Handed::Send { flow, bytes })) => {
                     let bytes = Box::from(bytes);
                     self.send_for_successor(now, flow, &bytes);
                 }
                 Ok(Some(handed)) => {
-                    take(shard, processes, traffic, now, &handed, out);
+                    take(shard, processes, (traffic, recorder), now, &handed, out);
                 }
                 Ok(None) => return,
                 // The successor has ended, which the control task notices too.

@@ -73,6 +73,9 @@ impl Worker {
         if let (false, Some(to)) = (records.is_empty(), &self.records) {
             to.write(&records, self.clock.now());
         }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.sent(&self.out);
+        }
         self.send_datagrams();
         let undelivered = self.send_by_streams();
         self.out.clear();

@@ -95,7 +95,7 @@ impl Worker {
         let (shards, is_alone) = (self.peers.senders.len(), self.peers.receivers.is_empty());
         // Messages bypass the thread's queue, which drops messages when it is full.
         loop {
-            let Self { shard, out, traffic, processes, stream_batch, peers, inlet, .. } = self;
+            let Self { shard, out, traffic, recorder, processes, stream_batch, peers, inlet, .. } = self;
             let Some((flow, bytes)) = stream_batch.first() else { break };
             let fate = inlet.as_ref().map_or(HandOverResult::Ours, |inlet| inlet.hand_on(flow, bytes));
             if fate == HandOverResult::Lost {
@@ -110,7 +110,7 @@ impl Worker {
                 }
                 traffic.handed_over += 1;
             } else {
-                take(shard, processes, traffic, now, &handed, out);
+                take(shard, processes, (traffic, recorder), now, &handed, out);
             }
             stream_batch.take();
             self.flush_if_much();
@@ -196,8 +196,15 @@ impl Worker {
             let place = owner - usize::from(owner > self.index);
             return self.others[place].pass_on(flow, bytes);
         }
-        let Self { shard, out, traffic, processes, clock, .. } = self;
-        take(shard, processes, traffic, clock.now(), &Handed::Message { flow, bytes: &bytes }, out);
+        let Self { shard, out, traffic, recorder, processes, clock, .. } = self;
+        take(
+            shard,
+            processes,
+            (traffic, recorder),
+            clock.now(),
+            &Handed::Message { flow, bytes: &bytes },
+            out,
+        );
         self.flush();
     }
 
@@ -211,7 +218,7 @@ impl Worker {
     /// Handles a message that did not arrive, given by its first bytes. The thread that owns the call handles it. If
     /// the bytes do not show the call, every thread has to look.
     pub(crate) fn tell_undelivered(&mut self, now: Instant, to: Flow, quoted: &[u8]) {
-        let Self { shard, out, peers, index, traffic, processes, late, .. } = self;
+        let Self { shard, out, peers, index, traffic, recorder, processes, late, .. } = self;
         let owner = shard.tokens().shard_of(quoted, peers.senders.len());
         // Only this thread has sent by a connection without a number.
         let owner = owner.or_else(|| (quoted.is_empty() && to.connection.is_none()).then_some(*index));
@@ -227,7 +234,7 @@ impl Worker {
             traffic.handover_lost += u64::from(!is_handed_over);
         }
         if is_for(*index) {
-            take(shard, processes, traffic, now, &handed, out);
+            take(shard, processes, (traffic, recorder), now, &handed, out);
         }
     }
 }
