@@ -14,6 +14,7 @@ mod failure;
 mod guide;
 mod hep;
 mod hostile_streams;
+mod init;
 mod log;
 mod monitor;
 mod names;

@@ -36,6 +36,8 @@ enum Command {
     /// refused. SIGUSR2 makes the server start such a successor. The log goes to standard error; `RUST_LOG` overrides
     /// `[log] level`.
     Run(command::run::Arguments),
+    /// Writes a first configuration file, with servers that are asked for or taken from Kamailio.
+    Init(command::init::Arguments),
     /// Checks a configuration file, or prints the schema or the reference of all keys.
     Check(command::check::Arguments),
     /// Shows in a minute what the load balancer is for, each time beside the plain alternative. Needs no other programs.
@@ -113,6 +115,7 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> Result<()> {
     match arguments.command {
         Command::Run(arguments) => command::run::run(&arguments),
+        Command::Init(arguments) => command::init::run(&arguments),
         Command::Check(arguments) => command::check::run(&arguments),
         Command::Demo(arguments) => command::demo::run(&arguments),
         Command::Load(arguments) => command::load::run(&arguments),

@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod drain;
 pub(crate) mod explain;
+pub(crate) mod init;
 pub(crate) mod load;
 pub(crate) mod man;
 pub(crate) mod monitor;
