@@ -1,12 +1,15 @@
 //! The registrar and proxy of a domain: phones register, authenticate, and call each other.
 
 use std::collections::BTreeSet;
+use std::io::Write as _;
 use std::net::SocketAddr;
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use sarabande_tests::{
-    Agent, CallLoad, RedisServer, RunningProxy, SippCaller, SippServer, TestSite, Tool, status, value,
+    Agent, CallLoad, RedisServer, RunningProxy, SippCaller, SippServer, TestSite, Tool, program, status,
+    value,
 };
 use serde_json::{Value, json};
 use testkit::TestRequest;
@@ -135,31 +138,65 @@ fn sipp_registers_and_calls() {
     proxy.stop();
 }
 
-/// `sipsak` registers, and is refused with a wrong password. It looks its domain up, so that is an address here.
+/// Registers bob by `sipsak`, which looks its domain up, so that is an address. Returns whether it succeeds.
+fn sipsak(field: &TestSite, proxy: SocketAddr, password: &str) -> bool {
+    let (aor, at) = (format!("sip:bob@{proxy}"), format!("sip:bob@{}", field.sip(2)));
+    let mut command = Command::new("sipsak");
+    command.args(["-U", "-C", &at, "-s", &aor, "-u", "bob", "-a", password, "-x", "120", "-H", "127.0.0.1"]);
+    command.output().expect("sipsak runs").status.success()
+}
+
+/// The command `user` makes the file of users and changes it. Only the new password registers.
+#[test]
+fn passwords_are_set_by_command() {
+    let field = TestSite::new("registrar-user");
+    let users = field.folder().join("users");
+    let tables = format!(
+        "[registrar]\ndomains = [\"{}\"]\nrealm = \"example.com\"\nusers = \"{}\"\n",
+        field.ip(1),
+        users.display()
+    );
+    let user = |arguments: &[&str], config: &Path, password: &str| {
+        let mut command = Command::new(program());
+        command.arg("user").args(arguments).arg("--config").arg(config);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let mut input = child.stdin.take().expect("a pipe");
+        // A command that refuses its arguments reads nothing.
+        let _ = writeln!(input, "{password}");
+        drop(input);
+        let output = child.wait_with_output().expect("it ends");
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).expect("UTF-8"))
+    };
+    let before = field.write("before.toml", format!("[listen]\nudp = [\"{}\"]\n{tables}", field.sip(1)));
+    for (arguments, code, text) in [
+        (["passwd", "bob"], 1, "there is no user bob; `user add` adds one"),
+        (["add", "bob"], 0, "bob was added in "),
+        (["add", "bob"], 1, "bob is there already"),
+        (["add", "bob@example.com"], 1, "give the name without @example.com: bob"),
+        (["add", "a:b"], 2, "without colons"),
+    ] {
+        let (exit, said) = user(&arguments, &before, "first");
+        assert!(exit == Some(code) && said.contains(text), "{arguments:?}: {exit:?} {said}");
+    }
+    assert_eq!(user(&["add", "eve"], &before, "").0, Some(1), "no password");
+    assert!(!std::fs::read_to_string(&users).expect("it is there").contains("first"));
+    let proxy = RunningProxy::of(&field, 1, 2, &tables);
+    assert!(sipsak(&field, proxy.address(), "first") && !sipsak(&field, proxy.address(), "second"));
+    let config = field.folder().join("proxy-1/sarabande.toml");
+    let (exit, said) = user(&["passwd", "bob", "--reload"], &config, "second");
+    assert_eq!((exit, said.lines().last()), (Some(0), Some("configuration reloaded")), "{said}");
+    assert!(sipsak(&field, proxy.address(), "second") && !sipsak(&field, proxy.address(), "first"));
+    assert_eq!(user(&["list"], &config, ""), (Some(0), "bob  example.com  MD5\n".to_owned()));
+}
+
+/// `sipsak` registers, and is refused with a wrong password.
 #[test]
 fn sipsak_registers() {
     let field = TestSite::new("registrar-sipsak");
     let proxy = at_address(&field);
-    let register = |password: &str| {
-        let mut command = Command::new("sipsak");
-        let (aor, at) = (format!("sip:bob@{}", proxy.address()), format!("sip:bob@{}", field.sip(2)));
-        command.args([
-            "-U",
-            "-C",
-            &at,
-            "-s",
-            &aor,
-            "-u",
-            "bob",
-            "-a",
-            password,
-            "-x",
-            "120",
-            "-H",
-            "127.0.0.1",
-        ]);
-        command.output().expect("sipsak runs").status.success()
-    };
+    let register = |password: &str| sipsak(&field, proxy.address(), password);
     assert!(register(PASSWORD));
     assert!(!register("guess"));
     // The log names the user, not the attempted password.
@@ -196,9 +233,9 @@ fn baresip_registers() {
     let mut phone = Command::new("baresip")
         .arg("-f")
         .arg(&folder)
-        .stdin(std::process::Stdio::null())
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
         .spawn()
         .expect("baresip runs");
     let granted = sarabande_tests::until("the telephone is registered", || {

@@ -12,7 +12,7 @@ use std::env;
 use std::fmt;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Default of `[admin] listen`.
@@ -115,6 +115,11 @@ pub(crate) struct Reply {
 }
 
 impl Target {
+    /// The server with this configuration file.
+    pub(crate) fn of(config: &Path) -> Self {
+        Self { config: Some(config.to_owned()), ..Self::default() }
+    }
+
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         self.send("GET", path, b"")?.json(&[200])
     }

@@ -8,6 +8,7 @@ mod address;
 mod admin;
 mod command;
 mod notify;
+mod password;
 mod picture;
 
 /// The allocator of the C library keeps the memory of a flood: it returns only memory above the highest block in use.
@@ -50,6 +51,8 @@ enum Command {
     Calls(command::calls::Arguments),
     /// Shows or removes the contacts of a user of a running registrar.
     Registrations(command::registrations::Arguments),
+    /// Adds users to the file of users, changes their passwords, or lists them.
+    User(command::user::Arguments),
     /// Takes a member out of service: it gets no new calls, and its calls go on.
     Drain(command::drain::Arguments),
     /// Marks a member as up: it gets new calls again.
@@ -122,6 +125,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Command::Status(arguments) => command::status::run(&arguments),
         Command::Calls(arguments) => command::calls::run(&arguments),
         Command::Registrations(arguments) => command::registrations::run(&arguments),
+        Command::User(arguments) => command::user::run(&arguments),
         Command::Drain(arguments) => command::drain::run(&arguments),
         Command::Up(arguments) => command::up::run(&arguments),
         Command::Reload(arguments) => command::reload::run(&arguments),

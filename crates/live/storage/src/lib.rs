@@ -28,5 +28,7 @@ pub use crate::redis::{OnReply, Redis, RedisSettings};
 pub use embedded::{Embedded, OpenError};
 pub use records::{RecordDatabase, RecordDatabaseStatus, RecordFile};
 pub use remote::{SettingsError, StoreStatus};
-pub use users::{LookUpError, OnSecret, SubscriberSettings, Subscribers, UserFile, UserFileError};
+pub use users::{
+    LookUpError, OnSecret, SubscriberSettings, Subscribers, UserFile, UserFileError, UserHashes, change_users,
+};
 pub use writer::OnReplaced;

@@ -21,3 +21,4 @@ pub(crate) mod stop;
 mod text;
 pub(crate) mod trace;
 pub(crate) mod up;
+pub(crate) mod user;

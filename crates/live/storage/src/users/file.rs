@@ -39,13 +39,12 @@ struct Kept {
 impl UserFile {
     /// Reads a file. After an error a caller with an older version keeps it.
     pub fn read(path: &Path) -> Result<Self, UserFileError> {
-        let fail = |line, problem| UserFileError { path: path.to_owned(), line, problem };
-        let text = std::fs::read(path).map_err(|error| fail(None, error.to_string()))?;
-        Self::parse(&text).map_err(|(line, problem)| fail(Some(line), problem))
+        let text = std::fs::read(path).map_err(|error| UserFileError::new(path, error.to_string()))?;
+        Self::parse(&text).map_err(|(line, problem)| UserFileError::at(path, line, problem))
     }
 
     /// Parses the text of a file. An error is a line number with the fault.
-    fn parse(text: &[u8]) -> Result<Self, (usize, String)> {
+    pub(super) fn parse(text: &[u8]) -> Result<Self, (usize, String)> {
         let mut file = Self::default();
         for (line, text) in (1..).zip(text.split(|byte| *byte == b'\n')) {
             let text = text.strip_suffix(b"\r").unwrap_or(text);
@@ -110,6 +109,13 @@ impl UserFile {
         all
     }
 
+    /// Users in the order of their names, each with its realm and the algorithms of its hashes.
+    pub fn users(&self) -> impl Iterator<Item = (&[u8], &[u8], Vec<Algorithm>)> {
+        self.users.iter().map(|(Name { user, realm }, kept)| {
+            (&**user, &**realm, kept.iter().map(|kept| kept.hash.algorithm()).collect())
+        })
+    }
+
     /// Number of users; a name in two realms counts twice.
     pub fn len(&self) -> usize {
         self.users.len()
@@ -122,16 +128,16 @@ impl UserFile {
 }
 
 /// Parts of a line.
-struct Line<'a> {
-    user: &'a [u8],
-    realm: &'a [u8],
+pub(super) struct Line<'a> {
+    pub(super) user: &'a [u8],
+    pub(super) realm: &'a [u8],
     algorithm: Algorithm,
     digits: &'a [u8],
 }
 
 impl<'a> Line<'a> {
     /// Reads hash and algorithm from the end, since realms may contain colons.
-    fn of(text: &'a [u8]) -> Option<Self> {
+    pub(super) fn of(text: &'a [u8]) -> Option<Self> {
         let (user, rest) = at_colon(text, text.iter().position(|byte| *byte == b':')?);
         let (rest, digits) = at_colon(rest, rest.iter().rposition(|byte| *byte == b':')?);
         let Some(colon) = rest.iter().rposition(|byte| *byte == b':') else {
@@ -154,6 +160,16 @@ pub struct UserFileError {
     /// Line number from 1; `None` if the file cannot be read.
     line: Option<usize>,
     problem: String,
+}
+
+impl UserFileError {
+    pub(super) fn new(path: &Path, problem: String) -> Self {
+        Self { path: path.to_owned(), line: None, problem }
+    }
+
+    pub(super) fn at(path: &Path, line: usize, problem: String) -> Self {
+        Self { line: Some(line), ..Self::new(path, problem) }
+    }
 }
 
 impl fmt::Display for UserFileError {

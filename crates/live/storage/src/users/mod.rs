@@ -3,10 +3,12 @@
 //! Both compare user names exactly, as [`digest_auth::Secret`] requires.
 
 mod cache;
+mod change;
 mod database;
 mod file;
 mod row;
 mod subscribers;
 
+pub use change::{UserHashes, change_users};
 pub use file::{UserFile, UserFileError};
 pub use subscribers::{LookUpError, OnSecret, SubscriberSettings, Subscribers};
