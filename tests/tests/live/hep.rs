@@ -68,7 +68,8 @@ fn only_failed_calls_are_copied() {
             let copy = hep::read(&packet).expect("HEP");
             assert_eq!(value(copy.bytes, "Call-ID").as_deref(), Some("bad"));
             // The correlation ID of both legs, and the sender.
-            for chunk in [&b"\0\0\0\x11\0\x09bad"[..], b"\0\0\0\x0c\0\x0a\0\0\0\x07", b"\0\0\0\x13\0\x0aedge"] {
+            for chunk in [&b"\0\0\0\x11\0\x09bad"[..], b"\0\0\0\x0c\0\x0a\0\0\0\x07", b"\0\0\0\x13\0\x0aedge"]
+            {
                 assert!(packet.windows(chunk.len()).any(|there| there == chunk), "{chunk:?}");
             }
             let start: Vec<_> = copy.bytes.split(|byte| *byte == b' ').take(2).collect();

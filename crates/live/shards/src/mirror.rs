@@ -6,6 +6,7 @@
 
 mod collector;
 mod selection;
+mod shared;
 
 use crate::clock::Clock;
 use base::{Flow, Instant, Outbox, Transport};
@@ -14,9 +15,11 @@ use config::HepConfig;
 use monitor::Captured;
 use node::{Ports, ShardEvent};
 use selection::Selection;
+pub use shared::MirrorCounts;
+use shared::{Packets, Shared};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -34,25 +37,6 @@ pub struct Mirror {
     shared: Arc<Shared>,
 }
 
-/// Counts of copies.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct MirrorCounts {
-    /// Copies that were sent.
-    pub sent: u64,
-    /// Copies that were discarded.
-    pub lost: u64,
-}
-
-#[derive(Default)]
-struct Shared {
-    /// Bytes in the queue.
-    waiting: AtomicUsize,
-    sent: AtomicU64,
-    lost: AtomicU64,
-    /// Whether the queue is no longer used.
-    is_closed: AtomicBool,
-}
-
 /// Messages of one turn of a thread.
 #[derive(Default)]
 struct Batch {
@@ -68,30 +52,6 @@ struct Seen {
     is_sent: bool,
     /// End of its bytes in the batch.
     end: usize,
-}
-
-/// Packets of HEP.
-#[derive(Default)]
-struct Packets {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-}
-
-impl Packets {
-    fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        let starts = [0].into_iter().chain(self.ends.iter().copied());
-        starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..*end])
-    }
-
-    fn push(&mut self, packet: &[u8]) {
-        self.bytes.extend_from_slice(packet);
-        self.ends.push(self.bytes.len());
-    }
-
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-    }
 }
 
 impl Mirror {

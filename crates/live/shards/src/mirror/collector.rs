@@ -1,6 +1,6 @@
 //! The connection to the collector.
 
-use super::{Packets, Shared};
+use super::shared::{Packets, Shared};
 use config::HepTarget;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};

@@ -1,6 +1,6 @@
 //! Messages that are copied: of all calls, of a share of them, or of calls that fail.
 
-use super::Packets;
+use super::shared::Packets;
 use config::{HepCalls, HepConfig};
 use monitor::Captured;
 use monitor::hep::{self, Agent};
