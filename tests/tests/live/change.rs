@@ -60,6 +60,43 @@ fn reload_under_load_loses_no_call() {
     finish_clean(servers, STEADY.calls);
 }
 
+/// Members are added and removed while calls run, without a change of the file. No call is lost, calls of the removed
+/// member end there, and a reload brings the members of the file back.
+#[test]
+fn runtime_changes_under_load_lose_no_call() {
+    let field = TestSite::new("runtime");
+    let [removed, light, heavy] = SERVERS.map(|host| field.sip(host));
+    let servers = servers(&field, "uas_call", &SERVERS);
+    let mut settings = TestSettings::new(&field, &SERVERS[..2]);
+    settings.pool.push("policy = \"cjsq\"".to_owned());
+    let mut balancer = RunningBalancer::start(&field, settings);
+    let mut caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), STEADY);
+    after_more(&balancer, removed, 20);
+
+    balancer.post(&format!("/api/member/add?pool=servers&address={heavy}&weight=4"));
+    after_more(&balancer, heavy, 10);
+    balancer.post(&format!("/api/member/remove?pool=servers&member={removed}"));
+    let before = balancer.members();
+    let after = after_more(&balancer, heavy, 80);
+    let given = |member| assigned(&after, member).saturating_sub(assigned(&before, member));
+    assert!(given(heavy) > 2 * given(light), "four times the weight: {} to {}", given(heavy), given(light));
+    assert_eq!(given(removed), 0);
+    assert!(balancer.get("/api/health").contains(" added"));
+
+    balancer.reload_by_request(|_| ());
+    let kept = assigned(&after_more(&balancer, removed, 5), heavy);
+    assert_eq!(
+        assigned(&after_more(&balancer, removed, 10), heavy),
+        kept,
+        "the file does not have this member"
+    );
+    assert!(!balancer.get("/api/health").contains(" added"));
+    assert!(!caller.ended(), "the load ended too early to show anything");
+    caller.finish_clean();
+    balancer.wait_until_idle();
+    finish_clean(servers, STEADY.calls);
+}
+
 /// A draining member gets no new call, keeps its calls until they end, and takes calls again after the drain.
 #[test]
 fn drain_under_load_loses_no_call() {

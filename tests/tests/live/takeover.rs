@@ -176,6 +176,24 @@ fn a_drain_lasts_longer_than_a_process() {
     scene.finish_clean(SOME.calls);
 }
 
+/// A member that was added by a request is not in the file, so the next process does not have it. Its calls go on.
+#[test]
+fn an_added_member_ends_with_its_process_and_its_calls_do_not() {
+    let field = TestSite::new("takeover-added");
+    let servers = patient_servers(&field);
+    let mut balancer = RunningBalancer::start(&field, TestSettings::new(&field, &SERVERS[..1]));
+    let added = field.sip(SERVERS[1]);
+    balancer.post(&format!("/api/member/add?pool=servers&address={added}"));
+    let caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), ESTABLISHED);
+    until("every call has begun", || (balancer.calls() == ESTABLISHED.calls).then_some(()));
+    assert!(balancer.member(added).is_some_and(|member| member.calls > 10), "{:?}", balancer.members());
+    let before = balancer.take_over();
+    assert!(balancer.member(added).is_none_or(|member| !member.accepting), "{:?}", balancer.members());
+    caller.finish_clean();
+    before.wait();
+    finish_clean(servers, ESTABLISHED.calls);
+}
+
 /// A dead member is handed over as dead.
 #[test]
 fn a_dead_member_stays_dead() {

@@ -60,6 +60,8 @@ enum Command {
     /// For a member that is down, or that gets no calls because it answered 503; use `drain --undo` for a drained
     /// member. Later probes or calls may change the state again.
     Up(command::up::Arguments),
+    /// Adds or removes a member of a pool of a running server, or sets its weight, until the file is read again.
+    Member(command::member::Arguments),
     /// Makes a running server read its configuration again.
     Reload(command::reload::Arguments),
     /// Makes a running server start another process that takes over: no call is refused or lost.
@@ -128,6 +130,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Command::User(arguments) => command::user::run(&arguments),
         Command::Drain(arguments) => command::drain::run(&arguments),
         Command::Up(arguments) => command::up::run(&arguments),
+        Command::Member(arguments) => command::member::run(&arguments),
         Command::Reload(arguments) => command::reload::run(&arguments),
         Command::Restart(arguments) => command::restart::run(&arguments),
         Command::Stop(arguments) => command::stop::run(&arguments),

@@ -34,6 +34,7 @@ mod change;
 mod check;
 mod document;
 mod kind;
+mod members;
 mod nearest;
 mod problem;
 mod raw;
@@ -49,6 +50,7 @@ mod typed;
 use std::path::{Path, PathBuf};
 
 pub use kind::{ipv6_without_brackets, key_from_bytes};
+pub use members::{ChangeError, MemberChange};
 pub use problem::{Errors, Problem};
 pub use reference::reference;
 pub use typed::*;

@@ -23,8 +23,8 @@ use serde_json::Value;
 use crate::document::{self, FileKind};
 use crate::kind::{
     AdminListen, BearerText, CallRate, CapacityListen, Choice, Count, DAY, DnsServer, FeedbackName, Flag,
-    GIB, HOUR, HopAddress, KeyPath, KeyText, MIB, MINUTE, MemberAddress, NetworkText, PolicyName, Ratio,
-    SECOND, Share, Shared, Size, Time, YEAR,
+    GIB, HOUR, HopAddress, KeyPath, KeyText, MIB, MINUTE, MemberAddress, MemberLabel, NetworkText,
+    PolicyName, Ratio, SECOND, Share, Shared, Size, Time, YEAR,
 };
 use crate::scenario::ScenarioLocal;
 use crate::setting::{Entry, Item, Setting, Short};
@@ -175,6 +175,8 @@ table! {
     struct RawMember {
         /// Address or name of the server.
         address: Option<Setting<MemberAddress>> => REQUIRED,
+        /// Name of the server in status, page, metrics, log and commands. Set it if the address says little.
+        name: Option<Setting<MemberLabel>> => "its address",
         /// Capacity relative to the other members. With 2, a member gets twice the work of a member with 1. Set it if
         /// your servers differ in speed.
         capacity: Setting<Ratio> = 1.0,
@@ -330,6 +332,9 @@ table! {
         /// The web page at `/`: `"read-only"`; `"drain"`: a browser may also drain members and end a drain; or `"off"`.
         /// A reload does not change it.
         page: Setting<Choice<AdminPage>> = AdminPage::ReadOnly,
+        /// Whether `/metrics` has histograms of response times and open transactions for each member, not only for each
+        /// pool. A member that gets calls adds 6 kB to each answer. Set it to compare the members of a small pool.
+        member_histograms: Setting<Flag> = false,
     }
 
     /// Receives the capacity of servers, which `sarabande monitor --report` beside each server measures and sends every

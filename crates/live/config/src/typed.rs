@@ -337,6 +337,8 @@ pub struct PoolConfig {
     pub settings: PoolSettings,
     /// At least one member; no two are equal; in the order of the file.
     pub members: Vec<MemberSettings>,
+    /// `max_calls` and `max_rate` of members without their own.
+    pub limits: [u32; 2],
     /// Weights, times and limit of sessions, over all threads.
     pub sessions: balance::SessionSettings,
     /// How its servers are started and stopped; `None`: not at all.
@@ -432,6 +434,8 @@ pub struct Admin {
     pub token: Option<Bearer>,
     /// The web page.
     pub page: AdminPage,
+    /// Whether the metrics have histograms of each member, not only of each pool.
+    pub member_histograms: bool,
 }
 
 /// Web page of the admin interface.

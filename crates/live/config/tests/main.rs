@@ -2,6 +2,7 @@
 
 mod change;
 mod keys;
+mod members;
 mod reference;
 mod right;
 mod scenarios;

@@ -9,6 +9,8 @@ use core::fmt;
 pub struct MemberSettings {
     /// Address or name of the member.
     pub address: Address,
+    /// Name for display; `None`: the address.
+    pub name: Option<String>,
     /// Relative capacity, above 0.
     pub capacity: f64,
     /// Limit of calls in progress; 0 for no limit.
@@ -22,7 +24,15 @@ pub struct MemberSettings {
 impl MemberSettings {
     /// A member of the first pool, of capacity 1 and without limits.
     pub fn new(address: Address) -> Self {
-        Self { address, capacity: 1.0, max_calls: 0, max_rate: 0, pool: PoolId::default() }
+        Self { address, name: None, capacity: 1.0, max_calls: 0, max_rate: 0, pool: PoolId::default() }
+    }
+}
+
+/// Returns the address of a member, after its name if the name is another text.
+pub fn name_and_address(name: &str, address: Peer) -> String {
+    match address.to_string() {
+        address if address == name => address,
+        address => format!("{name} {address}"),
     }
 }
 

@@ -336,6 +336,7 @@ impl<E: Egress> Control<E> {
             };
             members.push(ReachableMember {
                 name: member.name,
+                label: member.label,
                 id: node_id(address.remote()),
                 address,
                 capacity: member.capacity,
@@ -374,7 +375,7 @@ impl<E: Egress> Control<E> {
         match event {
             MembershipEvent::Member(slot, event) => {
                 let record = &self.members.records()[slot.index()];
-                LogEntry::Member { member: record.address.remote(), name: record.name.clone(), event }
+                LogEntry::Member { member: record.address.remote(), name: record.label().to_owned(), event }
             }
             MembershipEvent::NoneAlive { pool, silent } => {
                 LogEntry::NoneAlive { pool: self.pool_name(pool), silent }

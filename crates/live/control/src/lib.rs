@@ -21,7 +21,7 @@ mod questions;
 pub mod scale;
 mod settings;
 
-pub use address::{Address, MemberSettings};
+pub use address::{Address, MemberSettings, name_and_address};
 pub use control::{Control, ListedMember};
 pub use log::LogEntry;
 pub use membership::{

@@ -41,7 +41,7 @@ pub enum LogEntry {
     Member {
         /// Address of the member.
         member: Peer,
-        /// Name of the member in the configuration.
+        /// Name of the member for display.
         name: String,
         /// The event.
         event: MemberEvent,
@@ -60,7 +60,7 @@ pub enum LogEntry {
         /// Number of refused calls since the last entry about the pool.
         refused: u64,
         /// The members, each with the reason why it takes no calls.
-        members: Vec<(Peer, &'static str)>,
+        members: Vec<(String, &'static str)>,
     },
     /// New calls were refused because every member of a pool that takes calls is at a limit.
     AtLimit {
@@ -94,6 +94,8 @@ pub enum LogEntry {
     DrainChanged {
         /// Address of the member.
         member: Peer,
+        /// Name of the member for display.
+        name: String,
         /// Source of the drain.
         by: Drainer,
         /// Whether the drain was set.

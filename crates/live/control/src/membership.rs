@@ -20,6 +20,8 @@ use node::Pause;
 pub struct ReachableMember<A> {
     /// Name of the member in the configuration.
     pub name: String,
+    /// Name for display; `None`: its name in the configuration.
+    pub label: Option<String>,
     /// Identity of the node.
     pub id: NodeId,
     /// Address of the node.
@@ -84,6 +86,8 @@ pub enum Tenure {
 pub struct SlotRecord<A> {
     /// Name of its node in the configuration, present or former.
     pub name: String,
+    /// Name for display; `None`: its name in the configuration.
+    pub label: Option<String>,
     /// Address of the node.
     pub address: A,
     /// Present or former pools of the node, by their current numbers.
@@ -96,6 +100,13 @@ pub struct SlotRecord<A> {
     pub last_change: Instant,
     /// State of the slot.
     pub tenure: Tenure,
+}
+
+impl<A> SlotRecord<A> {
+    /// Returns the name for display.
+    pub fn label(&self) -> &str {
+        self.label.as_deref().unwrap_or(&self.name)
+    }
 }
 
 /// An event of a member.
@@ -280,6 +291,7 @@ impl<A: Copy + Eq> Membership<A> {
         let Some(slot) = self.cluster.slot(member.id) else { return };
         let fresh = || SlotRecord {
             name: member.name.clone(),
+            label: member.label.clone(),
             address: member.address,
             pools: member.pools.clone(),
             drains: Drains::default(),
@@ -294,6 +306,7 @@ impl<A: Copy + Eq> Membership<A> {
             }
             Some(record) => {
                 record.name.clone_from(&member.name);
+                record.label.clone_from(&member.label);
                 record.pools.clone_from(&member.pools);
                 match core::mem::replace(&mut record.tenure, Tenure::Member) {
                     Tenure::Member => return,

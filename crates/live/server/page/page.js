@@ -293,7 +293,8 @@ function showHealth(health) {
   set($('standing'), text, kind);
   set($('process'), `${location.host} · version ${health.version} · up ${span(health.uptime_seconds)}`);
   document.title = `${health.healthy ? '' : '✗ '}Sarabande ${location.host}`;
-  const faults = [...health.reasons.map(text => [text, 'bad']), ...health.degraded.map(text => [text, ''])];
+  const faults = [...health.reasons.map(text => [text, 'bad']), ...health.degraded.map(text => [text, '']),
+    ...health.unsaved.slice(0, 20).map(text => [`not in the file: ${text}`, ''])];
   const list = $('faults');
   while (list.children.length > faults.length) list.lastChild.remove();
   faults.forEach(([text, className], at) => set(list.children[at] ?? list.appendChild(make('li')), text.length > 600 ? `${text.slice(0, 600)} …` : text, className));
@@ -334,7 +335,7 @@ function ladder(cell, { cause, route, call_id: callId, tried }) {
   if (!details.firstChild) details.append(make('summary'), make('ol'));
   set(details.firstChild, cause);
   const lines = [...(callId ? [`Call-ID ${callId}, ${route ? `route ${route}` : 'no route'}`] : []),
-    ...tried.map(({ target, seconds, result }) => `after ${number(seconds)} s ${target}: ${result}`)];
+    ...tried.map(({ target, name, seconds, result }) => `after ${number(seconds)} s ${name ? `${name} ` : ''}${target}: ${result}`)];
   if (details.lastChild.children.length !== lines.length) details.lastChild.replaceChildren(...lines.map(() => make('li')));
   lines.forEach((line, at) => set(details.lastChild.children[at], line));
 }

@@ -5,6 +5,7 @@ use crate::registrations::Home;
 use crate::takeover::exchange::Succession;
 use ::control::ProcessId;
 use base::Peer;
+use config::{ChangeError, MemberChange};
 use std::net::SocketAddr;
 use tokio::sync::oneshot;
 
@@ -26,6 +27,12 @@ pub(crate) enum Ask {
     Up {
         member: String,
         reply: oneshot::Sender<Result<Vec<Peer>, String>>,
+    },
+    /// A change of the members of a pool. Answers with the members that it concerns.
+    ChangeMember {
+        pool: String,
+        change: MemberChange,
+        reply: oneshot::Sender<Result<Vec<Peer>, ChangeError>>,
     },
     Reload(oneshot::Sender<Result<Vec<String>, String>>),
     /// Asks for the registrar's settings; `None` without a registrar.

@@ -9,6 +9,7 @@ use crate::figures::{
 use crate::registrations::{ContactsError, GONE, Home, UserContacts};
 use crate::scale::view::pool_view;
 use base::{Instant, Peer, UnixTime};
+use config::{ChangeError, MemberChange};
 use control::scale::PoolView;
 use location::Aor;
 use node::{FailedRequest, KeptFailure};
@@ -121,21 +122,16 @@ impl Handle {
     /// If the server has ended.
     pub async fn failures(&self, filter: &FailureFilter) -> Result<FailuresView, String> {
         let shards: Vec<_> = self.ask_each(Command::Failures).await?;
-        let clock = self.clock().await?;
-        let now = clock.now;
+        let view = self.view().await?;
+        let (now, clock) = (view.now, wall_clock(view.now));
         let numbered = shards.iter().enumerate();
         let all = numbered.flat_map(|(shard, kept)| kept.iter().map(move |kept| (shard, kept)));
         let mut chosen: Vec<_> = all.filter(|(_, kept)| filter.has(now, kept)).collect();
         chosen.sort_by_key(|(_, kept)| kept.last);
         let surplus = filter.limit.map_or(0, |limit| chosen.len().saturating_sub(limit));
-        let failures = chosen[surplus..].iter().map(|(shard, kept)| FailureView::new(*shard, kept, &clock));
+        let failures =
+            chosen[surplus..].iter().map(|(shard, kept)| FailureView::new(*shard, kept, &clock, &view));
         Ok(FailuresView { failures: failures.collect() })
-    }
-
-    async fn clock(&self) -> Result<WallClock, String> {
-        let now = self.view().await?.now;
-        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Ok(WallClock { now, unix: UnixTime::default() + since_1970 })
     }
 
     /// Returns the oldest calls in progress that `filter` selects; `None` if the process keeps no dialogs.
@@ -152,7 +148,7 @@ impl Handle {
         let count = shards.iter().map(|calls| calls.count).sum();
         let mut oldest: Vec<_> = shards.iter().flat_map(|calls| &calls.oldest).collect();
         oldest.sort_by_key(|call| call.began_unix);
-        let clock = self.clock().await?;
+        let clock = wall_clock(self.view().await?.now);
         let calls = oldest.iter().take(filter.limit).map(|call| OpenCallView::new(call, &clock)).collect();
         Ok(Some(OpenCallsView { calls, count }))
     }
@@ -260,6 +256,21 @@ impl Handle {
         let _ = self.ask(Ask::Scale { pool: pool.to_owned(), address, wish });
     }
 
+    /// Changes the members of a pool until the configuration is read again. Returns the members that the change
+    /// concerns; none if the address is a name that is not resolved.
+    ///
+    /// # Errors
+    /// If there is no such pool or member, or the change is refused; `None`: the server has ended.
+    pub async fn change_member(
+        &self,
+        pool: String,
+        change: MemberChange,
+    ) -> Result<Vec<Peer>, Option<ChangeError>> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Ask::ChangeMember { pool, change, reply }).map_err(|_| None)?;
+        answer.await.map_err(|_| None)?.map_err(Some)
+    }
+
     /// Reads the configuration again. Returns changed keys that need a restart.
     ///
     /// # Errors
@@ -359,4 +370,9 @@ impl Handle {
         }
         Ok(oldest)
     }
+}
+
+fn wall_clock(now: Instant) -> WallClock {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    WallClock { now, unix: UnixTime::default() + since_1970 }
 }

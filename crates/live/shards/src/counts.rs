@@ -1,7 +1,9 @@
 //! Counts of one shard at one moment, and sums over all shards.
 
 use super::{SignalFigures, TriageCounts};
-use balance::{Load, MemberRoom, NodeId, NodeRefusal, NodeStats, NodeTotals, PoolId, TableCounts};
+use balance::{
+    Load, MemberRoom, NodeHistograms, NodeId, NodeRefusal, NodeStats, NodeTotals, PoolId, TableCounts,
+};
 use base::Ledger;
 use control::ListedMember;
 use node::{NeighbourReport, OverloadReport, ProxyReport, QueueReport, RegistrarReport, ShardCounters};
@@ -83,8 +85,10 @@ pub struct ShardSnapshot {
     pub ledger: Ledger,
     /// Present numbers.
     pub counts: ShardCounts,
-    /// Counters and response times of each node, by slot.
-    pub stats: Vec<NodeStats>,
+    /// First pool, counters and response times of each node, by slot.
+    pub stats: Vec<(PoolId, NodeStats)>,
+    /// Histograms of nodes that were in a pool.
+    pub former: BTreeMap<PoolId, NodeHistograms>,
     /// Counts of messages between kernel and shard.
     pub traffic: Traffic,
     /// Load signals of the thread.

@@ -8,12 +8,13 @@ use crate::pool::{Pool, Pools};
 use crate::store::SessionStore;
 use crate::transaction::{FirstAnswer, Success, TransactionId};
 use crate::{
-    CallKey, CallLimits, EndReason, Health, Load, LoadCell, MemberRoom, Node, NodeDecision, NodeRefusal,
-    NodeStats, Policy, PoolId, RequestFacts, Response, SentCalls, SessionSettings, SessionView, Sign, Slot,
-    TableCounts, Tags, Why,
+    CallKey, CallLimits, EndReason, Health, Load, LoadCell, MemberRoom, Node, NodeDecision, NodeHistograms,
+    NodeRefusal, NodeStats, Policy, PoolId, RequestFacts, Response, SentCalls, SessionSettings, SessionView,
+    Sign, Slot, TableCounts, Tags, Why,
 };
 use base::Instant;
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::Method;
 
@@ -77,6 +78,11 @@ impl Balancer {
         }
         let before = core::mem::replace(&mut self.nodes, nodes.to_vec());
         for (index, (node, before)) in self.nodes.iter_mut().zip(before).enumerate() {
+            // The histograms of a pool never lose a value.
+            let is_other = (node.id, node.pool) != (before.id, before.pool);
+            if let Some(histograms) = is_other.then(|| self.store.stats[index].histograms.take()).flatten() {
+                self.store.former.entry(before.pool).or_default().merge(&histograms);
+            }
             if node.id != before.id {
                 self.store.stats[index] = NodeStats::default();
                 self.store.evidence[index] = Evidence::default();
@@ -527,6 +533,11 @@ impl Balancer {
     /// Counters of a node.
     pub fn stats(&self, slot: Slot) -> &NodeStats {
         &self.store.stats[slot.index()]
+    }
+
+    /// Histograms by pool of nodes that were in it: another node has the slot, or the node has another first pool.
+    pub fn former_histograms(&self) -> &BTreeMap<PoolId, NodeHistograms> {
+        &self.store.former
     }
 
     /// Whether the session table is empty.

@@ -46,6 +46,6 @@ pub use policy::{Candidate, Policy, PolicyKind};
 pub use pool::Pool;
 pub use session::{CallKey, SessionState, SessionView, TableCounts, Tags};
 pub use settings::SessionSettings;
-pub use stats::{EndReason, NodeStats, NodeTotals, StatusCounts, TimeSum};
+pub use stats::{EndReason, NodeHistograms, NodeStats, NodeTotals, StatusCounts, TimeSum};
 pub use transaction::FirstAnswer;
 pub use weights::Weights;

@@ -57,7 +57,7 @@ const LONGEST_MICROS: u64 = 200_000_000;
 const MOST_TRANSACTIONS: u64 = 1 << 20;
 
 /// Counters of one node, as seen by one shard.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct NodeStats {
     /// New calls, and other requests outside dialogs, that were assigned to the node.
     pub assigned: u64,
@@ -75,16 +75,49 @@ pub struct NodeStats {
     pub transactions: u64,
     /// Transaction leases ended, by reason.
     pub ended: [u64; EndReason::ALL.len()],
+    /// Sums of the times from an INVITE to its 2xx.
+    pub invites: TimeSum,
+    /// Sums of the times from a BYE to its 2xx.
+    pub byes: TimeSum,
+    /// Histograms of the node; `None` before its first transaction, since they are large.
+    pub histograms: Option<Box<NodeHistograms>>,
+}
+
+/// Histograms of a node, or of all nodes of a pool. They have two digits: a resolution of 1 % is finer than any decision
+/// based on them needs, and they take only some 30 kB. The bounds are fixed, so that recording never allocates.
+#[derive(Clone, Debug)]
+pub struct NodeHistograms {
     /// Time from an INVITE to its 2xx, in microseconds.
     pub invite_micros: Histogram<u32>,
     /// Time from a BYE to its 2xx, in microseconds.
     pub bye_micros: Histogram<u32>,
-    /// Sum of all times in `invite_micros`.
-    pub invite_sum_micros: u64,
-    /// Sum of all times in `bye_micros`.
-    pub bye_sum_micros: u64,
     /// Transactions that were already open on the node when another one was opened (the paper's occupancy).
     pub occupancy: Histogram<u32>,
+}
+
+impl Default for NodeHistograms {
+    fn default() -> Self {
+        let histogram =
+            |max| Histogram::new_with_bounds(1, max, 2).expect("1 to max at 2 digits are valid bounds");
+        Self {
+            invite_micros: histogram(LONGEST_MICROS),
+            bye_micros: histogram(LONGEST_MICROS),
+            occupancy: histogram(MOST_TRANSACTIONS),
+        }
+    }
+}
+
+impl NodeHistograms {
+    /// Adds the values of another shard or node.
+    pub fn merge(&mut self, other: &Self) {
+        for (sum, more) in [
+            (&mut self.invite_micros, &other.invite_micros),
+            (&mut self.bye_micros, &other.bye_micros),
+            (&mut self.occupancy, &other.occupancy),
+        ] {
+            sum.add(more).expect("all histograms of a kind have the same bounds");
+        }
+    }
 }
 
 /// Counters of one node without histograms, which are cheap to copy.
@@ -144,33 +177,11 @@ impl AddAssign for NodeTotals {
     }
 }
 
-impl Default for NodeStats {
-    fn default() -> Self {
-        // The histograms have two digits. A resolution of 1 % is finer than any decision based on them needs, and they
-        // take only some 30 kB for each node. The bounds are fixed, so that recording never allocates.
-        let histogram =
-            |max| Histogram::new_with_bounds(1, max, 2).expect("1 to max at 2 digits are valid bounds");
-        Self {
-            assigned: 0,
-            moved: 0,
-            held_back: [0; NodeStats::LIMITS.len()],
-            requests: [0; Method::ALL.len()],
-            responses: StatusCounts::default(),
-            transactions: 0,
-            ended: [0; EndReason::ALL.len()],
-            invite_micros: histogram(LONGEST_MICROS),
-            bye_micros: histogram(LONGEST_MICROS),
-            invite_sum_micros: 0,
-            bye_sum_micros: 0,
-            occupancy: histogram(MOST_TRANSACTIONS),
-        }
-    }
-}
-
 /// Number of responses by status.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct StatusCounts {
-    each: [u64; STATUSES],
+    /// One count for each status; empty before the first response.
+    each: Vec<u64>,
     /// From 1xx to 6xx.
     classes: [u64; CLASSES],
 }
@@ -181,25 +192,34 @@ const FIRST_STATUS: u16 = 100;
 /// Classes of responses, from 1xx to 6xx.
 const CLASSES: usize = STATUSES / 100;
 
-impl Default for StatusCounts {
-    fn default() -> Self {
-        Self { each: [0; STATUSES], classes: [0; CLASSES] }
-    }
-}
-
 impl StatusCounts {
     pub(crate) fn count(&mut self, status: u16) {
         // Status codes outside of SIP's range are not counted.
         let index = usize::from(status.wrapping_sub(FIRST_STATUS));
+        self.grow();
         if let Some(count) = self.each.get_mut(index) {
             *count += 1;
             self.classes[index / 100] += 1;
         }
     }
 
+    fn grow(&mut self) {
+        if self.each.is_empty() {
+            self.each.resize(STATUSES, 0);
+        }
+    }
+
     /// Statuses that were seen, with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (u16, u64)> {
-        (FIRST_STATUS..).zip(self.each).filter(|&(_, count)| count > 0)
+        (FIRST_STATUS..).zip(self.each.iter().copied()).filter(|&(_, count)| count > 0)
+    }
+
+    fn merge(&mut self, other: &Self) {
+        if !other.each.is_empty() {
+            self.grow();
+        }
+        add(&mut self.each, &other.each);
+        add(&mut self.classes, &other.classes);
     }
 }
 
@@ -221,7 +241,7 @@ impl NodeStats {
 
     pub(crate) fn opened(&mut self, occupancy: u32) {
         self.transactions += 1;
-        self.occupancy.saturating_record(u64::from(occupancy));
+        self.histograms.get_or_insert_default().occupancy.saturating_record(u64::from(occupancy));
     }
 
     pub(crate) fn ended(&mut self, reason: EndReason) {
@@ -232,12 +252,12 @@ impl NodeStats {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         match method {
             Method::Invite => {
-                self.invite_micros.saturating_record(micros);
-                self.invite_sum_micros = self.invite_sum_micros.saturating_add(micros);
+                self.invites += TimeSum { count: 1, micros };
+                self.histograms.get_or_insert_default().invite_micros.saturating_record(micros);
             }
             Method::Bye => {
-                self.bye_micros.saturating_record(micros);
-                self.bye_sum_micros = self.bye_sum_micros.saturating_add(micros);
+                self.byes += TimeSum { count: 1, micros };
+                self.histograms.get_or_insert_default().bye_micros.saturating_record(micros);
             }
             _ => {}
         }
@@ -252,29 +272,25 @@ impl NodeStats {
             transactions: self.transactions,
             ended: self.ended,
             responses: self.responses.classes,
-            invites: TimeSum { count: self.invite_micros.len(), micros: self.invite_sum_micros },
-            byes: TimeSum { count: self.bye_micros.len(), micros: self.bye_sum_micros },
+            invites: self.invites,
+            byes: self.byes,
         }
     }
 
     /// Adds the counters of another shard for the same node.
-    pub fn merge(&mut self, other: &Self) {
+    pub fn absorb(&mut self, other: Self) {
         self.assigned += other.assigned;
         self.moved += other.moved;
         add(&mut self.held_back, &other.held_back);
         self.transactions += other.transactions;
         add(&mut self.requests, &other.requests);
-        add(&mut self.responses.each, &other.responses.each);
-        add(&mut self.responses.classes, &other.responses.classes);
-        self.invite_sum_micros += other.invite_sum_micros;
-        self.bye_sum_micros += other.bye_sum_micros;
+        self.responses.merge(&other.responses);
+        self.invites += other.invites;
+        self.byes += other.byes;
         add(&mut self.ended, &other.ended);
-        for (sum, more) in [
-            (&mut self.invite_micros, &other.invite_micros),
-            (&mut self.bye_micros, &other.bye_micros),
-            (&mut self.occupancy, &other.occupancy),
-        ] {
-            sum.add(more).expect("all histograms of a kind have the same bounds");
+        match (&mut self.histograms, other.histograms) {
+            (Some(sums), Some(more)) => sums.merge(&more),
+            (sums, more) => *sums = sums.take().or(more),
         }
     }
 }
@@ -291,7 +307,7 @@ mod tests {
         }
         assert_eq!(counts.iter().collect::<Vec<_>>(), [(100, 1), (200, 2), (699, 1)]);
         let mut sum = NodeStats { responses: counts.clone(), ..NodeStats::default() };
-        sum.merge(&NodeStats { responses: counts, ..NodeStats::default() });
+        sum.absorb(NodeStats { responses: counts, ..NodeStats::default() });
         assert_eq!(sum.responses.iter().collect::<Vec<_>>(), [(100, 2), (200, 4), (699, 2)]);
     }
 
@@ -308,7 +324,7 @@ mod tests {
         assert_eq!((totals.invites.mean_ms(), totals.byes.count), (Some(4.0), 1));
         assert_eq!(totals.responses, [1, 1, 0, 2, 0, 1]);
         totals += stats.totals();
-        stats.merge(&stats.clone());
+        stats.absorb(stats.clone());
         assert_eq!((totals.invites, totals.responses), (stats.totals().invites, [2, 2, 0, 4, 0, 2]));
         assert_eq!(NodeTotals::default().byes.mean_ms(), None);
     }

@@ -11,12 +11,12 @@ use crate::outlier::Outcome;
 use crate::session::{NONE, Session, SessionTable};
 use crate::transaction::{FirstAnswer, Transaction, TransactionId};
 use crate::{
-    Direction, EndReason, Node, NodeStats, RequestFacts, SessionSettings, SessionState, SessionView, Sign,
-    Slot,
+    Direction, EndReason, Node, NodeHistograms, NodeStats, PoolId, RequestFacts, SessionSettings,
+    SessionState, SessionView, Sign, Slot,
 };
 use base::{Instant, Slab, TimerWheel};
 use core::time::Duration;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use wire::Method;
 
 /// Returns the mean after an update with `value`, which has a weight of 1/16. The first value becomes the mean.
@@ -53,6 +53,8 @@ pub(crate) struct SessionStore {
     unanswered: TimerWheel,
     pub(crate) leases: Leases,
     pub(crate) stats: Vec<NodeStats>,
+    /// Histograms of nodes that were in a pool.
+    pub(crate) former: BTreeMap<PoolId, NodeHistograms>,
     /// Evidence about the nodes, by slot.
     pub(crate) evidence: Vec<Evidence>,
     pub(crate) guards: Guards,
@@ -82,6 +84,7 @@ impl SessionStore {
             unanswered: TimerWheel::default(),
             leases: Leases::default(),
             stats: Vec::new(),
+            former: BTreeMap::new(),
             evidence: Vec::new(),
             guards: Guards::default(),
             signs: Vec::new(),

@@ -280,6 +280,31 @@ fn a_node_in_a_reused_slot_starts_without_history() {
     assert_eq!(balancer.audit(), Ok(()));
 }
 
+#[test]
+fn a_pool_keeps_the_histograms_of_nodes_that_leave_it() {
+    let [stays, leaves] = <[_; 2]>::try_from(members(&[1.0, 1.0])).expect("two members");
+    let mut cluster = cluster(&[1.0, 1.0]);
+    let mut balancer = tlwl(2);
+    for call in 0..2 {
+        balancer.request(Instant::ZERO, &request(call, Method::Invite, 1));
+        balancer.response(seconds(1), &response(call, Method::Invite, 1, 200));
+    }
+    let other = PoolId(1);
+    cluster.set_pools(&[HealthSettings::default(); 2]);
+    cluster.set_members(seconds(2), &[ClusterMember { pool: other, ..stays }]);
+    balancer.set_nodes(cluster.nodes());
+    cluster.release(Slot(1));
+    cluster.set_members(
+        seconds(3),
+        &[ClusterMember { pool: other, ..stays }, ClusterMember { id: NodeId(7), ..leaves }],
+    );
+    balancer.set_nodes(cluster.nodes());
+    let former = balancer.former_histograms();
+    assert_eq!(former[&PoolId::default()].invite_micros.len(), 2, "one of each node");
+    assert!(!former.contains_key(&other) && balancer.stats(Slot(0)).histograms.is_none());
+    assert_eq!((balancer.stats(Slot(0)).invites.count, balancer.stats(Slot(1)).invites.count), (1, 0));
+}
+
 /// A restarted upstream proxy repeats a BYE in a new transaction, after the first BYE's response is forgotten.
 #[test]
 fn an_ended_call_is_remembered_while_requests_of_it_arrive() {

@@ -1,6 +1,6 @@
 //! `sarabande drain` and `undrain`: takes a member out of service, and back.
 
-use super::status::MEMBERS;
+use super::status::{MEMBERS, label};
 use super::text::{plural, span};
 use crate::admin::{Target, escape};
 use crate::print::Progress;
@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         return wait(target, meant.members);
     }
     for member in &meant.members {
-        print_line!("{}: {}, {}", member.address, member.state, left(std::slice::from_ref(member)))?;
+        print_line!("{}: {}, {}", label(member), member.state, left(std::slice::from_ref(member)))?;
     }
     if arguments.undo { is_back(&meant.members) } else { Ok(()) }
 }

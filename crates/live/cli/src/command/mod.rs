@@ -9,6 +9,7 @@ pub(crate) mod explain;
 pub(crate) mod init;
 pub(crate) mod load;
 pub(crate) mod man;
+pub(crate) mod member;
 pub(crate) mod monitor;
 pub(crate) mod plan;
 pub(crate) mod registrations;

@@ -9,7 +9,7 @@ mod watch;
 use super::load::table::{milliseconds, table};
 use super::text::{plural, span, word_column};
 use super::trace::{FAILURES, summary};
-use crate::admin::{Exit, Target};
+use crate::admin::{Exit, Target, escape};
 use crate::print;
 use anyhow::Result;
 use comfy_table::ColumnConstraint;
@@ -19,6 +19,7 @@ use server::figures::{
     MembersView, NameView, NeighbourView, NextHop, OverloadView, PoolHealth, ProxyView, QueueMemberView,
     RegistrarView, Sessions,
 };
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 #[derive(clap::Args)]
@@ -31,7 +32,36 @@ pub(crate) struct Arguments {
     /// Print the status every second, until interrupted (Ctrl-C).
     #[arg(long, conflicts_with = "json")]
     watch: bool,
+    #[command(flatten)]
+    selection: Selection,
 }
+
+/// Members that are listed. Without a selection, a pool of more than [`MANY`] members is summed up in one line.
+#[derive(clap::Args, Default)]
+struct Selection {
+    /// List all members of this pool. Without it a pool of more than 20 members is summed up.
+    #[arg(long, value_name = "NAME")]
+    pool: Option<String>,
+    /// List only members that are not up.
+    #[arg(long)]
+    down: bool,
+}
+
+impl Selection {
+    /// Returns the path of the members.
+    fn path(&self) -> String {
+        let down = if self.down { "&problems=true" } else { "" };
+        let pool = self.pool.as_ref().map(|pool| format!("&pool={}", escape(pool)));
+        format!("{MEMBERS}{down}{}", pool.unwrap_or_default())
+    }
+
+    fn is_all(&self) -> bool {
+        self.pool.is_none() && !self.down
+    }
+}
+
+/// Most members of a pool that are listed without a selection, and most names in a line.
+const MANY: usize = 20;
 
 const MIB: usize = 1 << 20;
 
@@ -44,16 +74,16 @@ pub(super) const MEMBERS: &str = "/api/members?oldest=true";
 
 /// Prints the members. Exits with 4 if no new calls are taken.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let target = &arguments.target;
+    let Arguments { target, selection, .. } = arguments;
     if arguments.watch {
-        return watch::run(|| Ok(ask(target)?.1));
+        return watch::run(|| Ok(ask(target, selection)?.1));
     }
     let health = if arguments.json {
-        let (health, all) = ask_for_json(target)?;
+        let (health, all) = ask_for_json(target, selection)?;
         print_line!("{all:#}")?;
         health
     } else {
-        let (health, text) = ask(target)?;
+        let (health, text) = ask(target, selection)?;
         print::line(text)?;
         health
     };
@@ -61,7 +91,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Returns the health, and all answers of the server as JSON.
-fn ask_for_json(target: &Target) -> Result<(HealthView, Value)> {
+fn ask_for_json(target: &Target, selection: &Selection) -> Result<(HealthView, Value)> {
     let health = target.health()?;
     let mut all = json!({
         "health": &health,
@@ -73,7 +103,7 @@ fn ask_for_json(target: &Target) -> Result<(HealthView, Value)> {
     if health.role == "proxy" {
         all["proxy"] = target.get("/api/proxy")?;
     } else {
-        let mut members: Value = target.get(MEMBERS)?;
+        let mut members: Value = target.get(&selection.path())?;
         all["sessions"] = target.get("/api/sessions")?;
         all["members"] = members["members"].take();
         all["names"] = members["names"].take();
@@ -83,12 +113,14 @@ fn ask_for_json(target: &Target) -> Result<(HealthView, Value)> {
 }
 
 /// Returns the health, and all answers of the server as text.
-fn ask(target: &Target) -> Result<(HealthView, String)> {
+fn ask(target: &Target, selection: &Selection) -> Result<(HealthView, String)> {
     let health = target.health()?;
     let mut all = if health.role == "proxy" {
         proxy_text(&health, &target.get("/api/proxy")?)
     } else {
-        text(&health, &target.get("/api/sessions")?, &target.get(MEMBERS)?)
+        let MembersView { members, names } = target.get(&selection.path())?;
+        let shown = Shown::new(members, selection);
+        text(&health, &target.get("/api/sessions")?, &shown, &names)
     };
     all += &target.find(REGISTRAR)?.as_ref().map(registrar::text).unwrap_or_default();
     all += &target.find(CONNECTIONS)?.as_ref().map(connections::text).unwrap_or_default();
@@ -112,7 +144,53 @@ fn failures(FailuresView { failures }: &FailuresView) -> String {
     failures.iter().fold(head.to_owned(), |all, failure| all + "\n  " + &summary(failure))
 }
 
-fn text(health: &HealthView, sessions: &Sessions, MembersView { members, names }: &MembersView) -> String {
+/// Members of a status.
+#[derive(Default)]
+struct Shown {
+    /// Members with a row of their own.
+    listed: Vec<MemberView>,
+    /// Members of the pools that are summed up, by pool.
+    summed: BTreeMap<String, Vec<MemberView>>,
+}
+
+impl Shown {
+    fn new(members: Vec<MemberView>, selection: &Selection) -> Self {
+        let mut counts = BTreeMap::<_, usize>::new();
+        for pool in members.iter().flat_map(|member| &member.pools) {
+            *counts.entry(pool.clone()).or_default() += 1;
+        }
+        let is_large = |pool: &&String| selection.is_all() && counts[*pool] > MANY;
+        let mut shown = Self::default();
+        for member in members {
+            let pool = member.pools.iter().find(is_large).cloned();
+            pool.map_or(&mut shown.listed, |pool| shown.summed.entry(pool).or_default()).push(member);
+        }
+        shown
+    }
+}
+
+/// Text about the states of members that have no row.
+fn states((pool, members): (&String, &Vec<MemberView>)) -> Option<String> {
+    let mut states = BTreeMap::<_, usize>::new();
+    for member in members.iter().filter(|member| member.state != "up") {
+        *states.entry(&*member.state).or_default() += 1;
+    }
+    let states: Vec<_> = states.iter().map(|(state, count)| format!("{count} {state}")).collect();
+    let states = (!states.is_empty()).then(|| states.join(", "))?;
+    Some(format!("\n{pool}: {states} (`sarabande status --pool {pool} --down` lists them)"))
+}
+
+/// Joins names, at most [`MANY`].
+fn joined<'n>(mut names: impl Iterator<Item = &'n str>) -> String {
+    let first = names.by_ref().take(MANY).collect::<Vec<_>>().join(", ");
+    match names.count() {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}
+
+fn text(health: &HealthView, sessions: &Sessions, shown: &Shown, names: &[NameView]) -> String {
+    let members = &shown.listed;
     let HealthView { version, .. } = health;
     let (policy, new_calls) = (policies(health), new_calls(health));
     let up = span(health.uptime_seconds);
@@ -123,29 +201,38 @@ fn text(health: &HealthView, sessions: &Sessions, MembersView { members, names }
             0 => String::new(),
             calls => format!("; {} on it", plural(calls.into(), "call")),
         };
-        format!("\n{} is down for {since}; last probe: {probe}{calls}", member.address)
+        format!("\n{} is down for {since}; last probe: {probe}{calls}", label(member))
     });
     let deaf =
         members.iter().filter(|member| member.member && member.answers_probes == Some(false)).map(|member| {
-            format!(
-                "\n{} answers calls but no OPTIONS: unanswered calls show when it is dead",
-                member.address
-            )
+            format!("\n{} answers calls but no OPTIONS: unanswered calls show when it is dead", label(member))
         });
     format!(
         "sarabande {version}, up {up}, {policy}, {new_calls}\n\n{}\n\n\
          sessions: {} active, {} ended and kept{}{}{}{}{}{}",
-        rows(members, health.pools.len() > 1),
+        rows(shown, health.pools.len() > 1),
         sessions.active,
         sessions.expired,
         before(health, "session"),
         health.overload.as_ref().map(admission).unwrap_or_default() + &refusals(health),
         members.iter().filter_map(limits).chain(health.pools.iter().filter_map(refused)).collect::<String>()
             + &health.pools.iter().filter_map(queue).chain(pools_in_trouble(health)).collect::<String>(),
-        down.collect::<String>(),
+        down.chain(shown.summed.iter().filter_map(states)).collect::<String>(),
         deaf.collect::<String>(),
-        names.iter().filter_map(trouble).collect::<String>()
+        names.iter().filter_map(trouble).collect::<String>() + &unsaved(health)
     )
+}
+
+/// Text about changes of members that are not in the file.
+fn unsaved(health: &HealthView) -> String {
+    if health.unsaved.is_empty() {
+        return String::new();
+    }
+    let head = "\nmembers differ from the file, and a reload or restart ends these changes:";
+    let changes = health.unsaved.iter().take(MANY).map(|change| format!("\n  {change}"));
+    let more = health.unsaved.len().saturating_sub(MANY);
+    let more = (more > 0).then(|| format!("\n  and {more} more"));
+    head.to_owned() + &changes.chain(more).collect::<String>()
 }
 
 /// Text about the policy, or the policy of each pool.
@@ -219,7 +306,7 @@ fn neighbour(view: &NeighbourView) -> String {
 
 /// Text about the limits of a member; `None` if it has none.
 fn limits(member: &MemberView) -> Option<String> {
-    let MemberView { address, limit_law, limit, unanswered, max_rate, offered_total, held_back, .. } = member;
+    let MemberView { limit_law, limit, unanswered, max_rate, offered_total, held_back, .. } = member;
     let sum: u64 = held_back.values().sum();
     let found = limit_law.as_ref().and_then(|law| match (limit, unanswered) {
         (Some(limit), open) => {
@@ -240,7 +327,8 @@ fn limits(member: &MemberView) -> Option<String> {
     let why: Vec<_> = why.map(|(by, count)| format!("{count} {by}")).collect();
     let why = if why.is_empty() { String::new() } else { format!(" ({})", why.join(", ")) };
     Some(format!(
-        "\nlimits of {address}: {}; {sum} of {} held back{why}",
+        "\nlimits of {}: {}; {sum} of {} held back{why}",
+        label(member),
         limits.join(", "),
         plural(*offered_total, "new request")
     ))
@@ -262,11 +350,8 @@ fn queue(pool: &PoolHealth) -> Option<String> {
     let most = queue.members.iter().map(|member| member.calls_per_second).sum::<f64>() + 0.0;
     let silent = queue.members.iter().filter(|member| member.silent).count();
     let is_full = |member: &&QueueMemberView| member.unanswered as f64 >= member.unanswered_most;
-    let full = queue.members.iter().filter(is_full).map(|member| &*member.address).collect::<Vec<_>>();
-    let full = match full[..] {
-        [] => String::new(),
-        _ => format!("; at their limits of unanswered calls: {}", full.join(", ")),
-    };
+    let full = joined(queue.members.iter().filter(is_full).map(|member| &*member.address));
+    let full = if full.is_empty() { full } else { format!("; at their limits of unanswered calls: {full}") };
     let silent = if silent > 0 { format!("; {silent} without updates") } else { String::new() };
     Some(format!(
         "\nqueue of {}: {} waiting, {} delivered, {refused} refused; members take {most:.0} calls/s{silent}{full}",
@@ -431,7 +516,7 @@ fn forks(proxy: &ProxyView) -> String {
 }
 
 /// Table of the members. `is_by_pool`: with a column of their pools.
-fn rows(members: &[MemberView], is_by_pool: bool) -> String {
+fn rows(Shown { listed, summed }: &Shown, is_by_pool: bool) -> String {
     let mut table = table(&[
         "member",
         "pool",
@@ -450,7 +535,7 @@ fn rows(members: &[MemberView], is_by_pool: bool) -> String {
     let work = |work: f64| format!("{:.2}", work + 0.0);
     let time = |ms: Option<f64>| ms.map_or("-".to_owned(), |ms| milliseconds((ms * 1e3) as u64));
     let age = |age: Option<f64>| age.map_or("-".to_owned(), span);
-    for member in members {
+    for member in listed {
         table.add_row([
             label(member),
             pools(member),
@@ -465,19 +550,28 @@ fn rows(members: &[MemberView], is_by_pool: bool) -> String {
         ]);
     }
     // Percentiles cannot be added up.
-    let ages = members.iter().filter_map(|member| member.oldest_call_seconds);
-    table.add_row([
-        "total".to_owned(),
-        String::new(),
-        String::new(),
-        members.iter().map(|member| u64::from(member.calls)).sum::<u64>().to_string(),
-        members.iter().map(|member| u64::from(member.transactions)).sum::<u64>().to_string(),
-        work(members.iter().map(|member| member.work).sum()),
-        members.iter().map(|member| member.assigned_total).sum::<u64>().to_string(),
-        String::new(),
-        String::new(),
-        age(ages.reduce(f64::max)),
-    ]);
+    let sum = |name: String, pool: &str, state: String, members: &[&MemberView]| {
+        let ages = members.iter().filter_map(|member| member.oldest_call_seconds);
+        [
+            name,
+            pool.to_owned(),
+            state,
+            members.iter().map(|member| u64::from(member.calls)).sum::<u64>().to_string(),
+            members.iter().map(|member| u64::from(member.transactions)).sum::<u64>().to_string(),
+            work(members.iter().map(|member| member.work).sum()),
+            members.iter().map(|member| member.assigned_total).sum::<u64>().to_string(),
+            String::new(),
+            String::new(),
+            age(ages.reduce(f64::max)),
+        ]
+    };
+    for (pool, members) in summed {
+        let up = members.iter().filter(|member| member.state == "up").count();
+        let name = format!("{pool}: {}", plural(members.len() as u64, "member"));
+        table.add_row(sum(name, pool, format!("{up} up"), &members.iter().collect::<Vec<_>>()));
+    }
+    let all: Vec<_> = listed.iter().chain(summed.values().flatten()).collect();
+    table.add_row(sum("total".to_owned(), "", String::new(), &all));
     if !is_by_pool && let Some(column) = table.column_mut(1) {
         column.set_constraint(ColumnConstraint::Hidden);
     }
@@ -490,7 +584,7 @@ fn pools(member: &MemberView) -> String {
 }
 
 /// The address, with the name before it if it says more.
-fn label(member: &MemberView) -> String {
+pub(super) fn label(member: &MemberView) -> String {
     let address = member.address.to_string();
     if member.name == address || member.name == member.address.0.address.ip().to_string() {
         address
@@ -516,7 +610,6 @@ fn state(member: &MemberView) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use std::collections::BTreeMap;
 
     /// Health of a server that takes calls.
     pub(super) fn health(role: &str) -> HealthView {
@@ -534,6 +627,7 @@ pub(crate) mod tests {
             stopping: false,
             stop_seconds: None,
             predecessor_calls: None,
+            unsaved: Vec::new(),
             refused: BTreeMap::new(),
             overload: None,
             process: 1,
@@ -569,7 +663,7 @@ pub(crate) mod tests {
         let slow =
             json!({ "name": "sip.example", "capacity_now": 0.5, "calls": 1, "oldest_call_seconds": 5.0 });
         let members = [member("10.0.0.1:5060", "up", &busy), member("10.0.0.2:5060", "slow-start", &slow)];
-        let table = rows(&members, false);
+        let table = rows(&Shown { listed: members.into(), ..Shown::default() }, false);
         let cells: Vec<Vec<&str>> = table
             .lines()
             .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
@@ -624,9 +718,9 @@ pub(crate) mod tests {
         let both = member("10.0.0.1:5060", "up", &json!({ "pools": ["core", "spare"] }));
         let former = member("10.0.0.2:5060", "removed", &json!({ "pools": [] }));
         let health = HealthView { members: 6, accepting: 2, pools: several_pools(), ..health("pool") };
-        let members = MembersView { members: vec![both, former], names: Vec::new() };
+        let shown = Shown::new(vec![both, former], &Selection::default());
         let sessions = Sessions { active: 5, expired: 6, transactions: 7, shards: Vec::new() };
-        let text = text(&health, &sessions, &members);
+        let text = text(&health, &sessions, &shown, &[]);
         let head = "sarabande 1.2.3, up 5s, core: policy tlwl; spare: policy hash; out: policy cjsq, new calls go to 2 of 6 members\n";
         assert!(text.starts_with(head), "{text}");
         let words = |part: &str| {
@@ -638,12 +732,37 @@ pub(crate) mod tests {
         assert!(text.contains("\nno member of spare takes new calls\n"), "{text}");
         let tried = "\nno member of out is known to take new calls: they are tried at 1 of 2 members";
         assert!(text.ends_with(tried), "{text}");
-        assert!(!rows(&members.members, false).contains("core,spare"), "a single pool has no column");
+        assert!(!rows(&shown, false).contains("core,spare"), "a single pool has no column");
+    }
+
+    #[test]
+    fn a_large_pool_is_summed_up_unless_it_is_selected() {
+        let small = member("10.0.1.1:5060", "up", &json!({ "pools": ["spare"] }));
+        let large = |each: usize| {
+            let state = if each < 3 { "down" } else { "up" };
+            member(&format!("10.0.0.{each}:5060"), state, &json!({ "pools": ["core"], "calls": 2 }))
+        };
+        let health = HealthView { members: 22, accepting: 19, pools: several_pools(), ..health("pool") };
+        let sessions = Sessions { active: 5, expired: 6, transactions: 7, shards: Vec::new() };
+        let shown = |many: usize, selection: &Selection| {
+            let members = (21 - many..21).map(large).chain([small.clone()]).collect();
+            text(&health, &sessions, &Shown::new(members, selection), &[])
+        };
+        let text = shown(21, &Selection::default());
+        let words: Vec<_> = text.split_whitespace().collect();
+        let has = |line: &str| words.windows(line.split(' ').count()).any(|words| words.join(" ") == line);
+        assert!(has("core: 21 members core 18 up 42") && has("10.0.1.1:5060 spare up 0"), "{text}");
+        assert!(has("core: 3 down (`sarabande status --pool core --down` lists them)"), "{text}");
+        assert!(!text.contains("10.0.0."), "{text}");
+        assert!(shown(20, &Selection::default()).contains("10.0.0.20:5060"), "20 members are listed");
+        let selection = Selection { pool: Some("core".to_owned()), down: true };
+        assert_eq!(selection.path(), format!("{MEMBERS}&problems=true&pool=core"));
+        assert!(shown(21, &selection).contains("10.0.0.20:5060"), "a selection is listed");
     }
 
     #[test]
     fn without_members_all_sums_are_zero() {
-        let table = rows(&[], false);
+        let table = rows(&Shown::default(), false);
         let cells: Vec<_> = table.lines().last().unwrap().split_whitespace().collect();
         assert_eq!(cells, ["total", "0", "0", "0.00", "0", "-"]);
     }
@@ -694,6 +813,7 @@ pub(crate) mod tests {
             members: 1,
             unresolved,
             uptime_seconds: 90_000.0,
+            unsaved: vec!["servers: 10.0.0.4:5060 added".to_owned()],
             refused: (1..=6).map(|each| (format!("48{each} No"), each * 100)).collect(),
             ..health("pool")
         };
@@ -707,8 +827,8 @@ pub(crate) mod tests {
             name("typo.invalid", 0, "no name"),
             name("old.example", 1, "late"),
         ];
-        let members = MembersView { members: vec![member("10.0.0.1:5060", "down", &dead)], names };
-        let text = text(&health, &sessions, &members);
+        let shown = Shown { listed: vec![member("10.0.0.1:5060", "down", &dead)], ..Shown::default() };
+        let text = text(&health, &sessions, &shown, &names);
         assert!(
             text.starts_with("sarabande 1.2.3, up 1d 1h, policy tlwl, new calls go to 0 of 1 member\n"),
             "{text}"
@@ -720,7 +840,9 @@ pub(crate) mod tests {
             text.ends_with(
                 "\n10.0.0.1:5060 is down for 2m 10s; last probe: no answer in time\n\
                  typo.invalid is not resolved, so it has no members: no name\n\
-                 old.example was not resolved again, its last addresses stay: late"
+                 old.example was not resolved again, its last addresses stay: late\n\
+                 members differ from the file, and a reload or restart ends these changes:\n  \
+                 servers: 10.0.0.4:5060 added"
             ),
             "{text}"
         );

@@ -87,8 +87,9 @@ fn ladder(failure: &FailureView) -> String {
     let source = failure.source.0;
     if !failure.method.is_empty() {
         lines.push(format!("  {:>6.3} s {source} ──▶ here", 0.0));
-        lines.extend(tried.iter().map(|TriedView { target, seconds, result }| {
-            format!("  {seconds:>6.3} s   here ──▶ {}: {result}", target.0)
+        lines.extend(tried.iter().map(|TriedView { target, name, seconds, result }| {
+            let name = name.as_ref().map(|name| format!("{} ", plain(name))).unwrap_or_default();
+            format!("  {seconds:>6.3} s   here ──▶ {name}{}: {result}", target.0)
         }));
         let answer = status.map_or("no answer".to_owned(), |status| status.to_string());
         lines.push(format!("  {seconds:>6.3} s {source} ◀── here: {answer}"));
@@ -140,8 +141,8 @@ mod tests {
             "call_id": "a\u{1b}[2J", "uri": "2000@example.com", "from": "1000@example.com", "to": "2000@example.com",
             "route": "core", "status": 486, "cause": "10.0.0.12:5060: answered 486",
             "tried": [
-                { "target": "10.0.0.11:5060", "seconds": 0.0, "result": "no response" },
-                { "target": "10.0.0.12:5060", "seconds": 4.0, "result": "answered 486" },
+                { "target": "10.0.0.11:5060", "name": "pbx-1", "seconds": 0.0, "result": "no response" },
+                { "target": "10.0.0.12:5060", "name": null, "seconds": 4.0, "result": "answered 486" },
             ],
         });
         value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -153,7 +154,7 @@ mod tests {
         let text = "2026-01-02 12:03:08.250  INVITE\n  Call-ID  a\u{fffd}[2J\n  from     1000@example.com\n\
                     \x20 to       2000@example.com\n  URI      2000@example.com\n  route    core\n\
                     \x20  0.000 s 192.0.2.7:5060 ──▶ here\n\
-                    \x20  0.000 s   here ──▶ 10.0.0.11:5060: no response\n\
+                    \x20  0.000 s   here ──▶ pbx-1 10.0.0.11:5060: no response\n\
                     \x20  4.000 s   here ──▶ 10.0.0.12:5060: answered 486\n\
                     \x20  4.250 s 192.0.2.7:5060 ◀── here: 486\n\
                     \x20 cause    10.0.0.12:5060: answered 486\n";

@@ -1,5 +1,6 @@
 //! `sarabande up`: marks a member as up.
 
+use super::status::label;
 use crate::admin::{Target, escape};
 use anyhow::Result;
 use server::figures::MembersView;
@@ -17,7 +18,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let Arguments { member, target } = arguments;
     let meant: MembersView = target.post(&format!("/api/up?member={}", escape(member)), b"")?;
     for member in &meant.members {
-        print_line!("{}: {}", member.address, member.state)?;
+        print_line!("{}: {}", label(member), member.state)?;
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod errors;
 mod examples;
+mod large;
 mod manual;
 mod monitor;
 mod monitor_keys;

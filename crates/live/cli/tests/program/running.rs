@@ -75,6 +75,15 @@ impl Running {
         Self(command.spawn().expect("the program can be started"))
     }
 
+    /// Returns the resident memory in KiB.
+    pub(crate) fn memory(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.0.id());
+        let status = fs::read_to_string(path).expect("the process runs");
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let number = resident.and_then(|text| text.trim().strip_suffix(" kB"));
+        number.and_then(|number| number.parse().ok()).expect("a number of KiB")
+    }
+
     pub(crate) fn is_running(&mut self) -> bool {
         self.0.try_wait().expect("the child can be waited for").is_none()
     }
@@ -104,10 +113,15 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server; `role` is the text of its `[pool.NAME]` or `[proxy]`.
     pub(crate) fn start(name: &str, role: &str) -> Self {
+        Self::with_threads(1, name, role)
+    }
+
+    /// Like [`start`](Self::start), with this number of threads.
+    pub(crate) fn with_threads(threads: usize, name: &str, role: &str) -> Self {
         let (sip, admin) = (free(), free().to_string());
         let file = folder(name).join("sarabande.toml");
         let text = format!(
-            "[listen]\nudp = [\"{sip}\"]\ntcp = [\"{sip}\"]\nthreads = 1\n[admin]\nlisten = \"{admin}\"\n[stop]\nwait = \"1s\"\n{role}\n"
+            "[listen]\nudp = [\"{sip}\"]\ntcp = [\"{sip}\"]\nthreads = {threads}\n[admin]\nlisten = \"{admin}\"\n[stop]\nwait = \"1s\"\n{role}\n"
         );
         fs::write(&file, text).expect("the scratch folder can be written");
         let path = file.to_str().expect("a path in UTF-8");

@@ -25,6 +25,7 @@ mod token;
 
 use std::path::Path;
 
+use crate::members::ambiguous_name;
 use crate::raw::{RawConfig, RawPool};
 use crate::report::Report;
 use crate::setting::Setting;
@@ -133,6 +134,9 @@ fn targets(
     let mut routes = routes::check(&raw.route, &around, &mut pools, report);
     if let (true, Some(registrar)) = (raw.route.is_empty(), registrar) {
         routes = Some(registrar::usual_rules(registrar));
+    }
+    if let Some((pool, remedy)) = ambiguous_name(&pools) {
+        report.key_problem(&format!("{}.members", join("pool", &pool)), remedy);
     }
     agreement::check(&pools, |name| raw.pool.get(name), report);
     Some(Targets { pools, transactions: transactions?, routes: routes? })

@@ -137,6 +137,7 @@ fn pool(
             invite_timeout: raw.invite_timeout.value()?,
         },
         members,
+        limits: [raw.max_calls.value()?, raw.max_rate.value()?],
         sessions: balance::SessionSettings {
             weights,
             // RFC 3261 §17.1.1.2, §17.1.2.2: timers B and F.
@@ -318,7 +319,8 @@ fn members(path: &str, raw: &RawPool, listen: &Listen, report: &mut Report<'_>) 
             "expected at least one server: members = [\"10.0.0.1:5060\"]",
         );
     }
-    for (index, Item(RawMember { address, capacity, max_calls, max_rate })) in raw.members.iter().enumerate()
+    for (index, Item(RawMember { address, name, capacity, max_calls, max_rate })) in
+        raw.members.iter().enumerate()
     {
         let Some(setting) = address else {
             let path = format!("{path}.members[{index}].address");
@@ -329,6 +331,7 @@ fn members(path: &str, raw: &RawPool, listen: &Listen, report: &mut Report<'_>) 
         check_member(setting, &address, &members, listen, report);
         members.push(MemberSettings {
             address,
+            name: name.as_ref().and_then(Setting::value),
             capacity: capacity.value().unwrap_or(1.0),
             max_calls: max_calls.as_ref().map_or(most, Setting::value).unwrap_or(0),
             max_rate: max_rate.as_ref().map_or(rate, Setting::value).unwrap_or(0),
@@ -345,31 +348,41 @@ pub(super) fn check_member<K: Kind>(
     listen: &Listen,
     report: &mut Report<'_>,
 ) {
-    if earlier.iter().any(|member| same_server(&member.address, address)) {
-        report.conflict(
-            setting,
-            "expected each server once; remove this one, or give the first more `capacity`",
-        );
-    }
-    let transport = address.transport();
-    let is_served = |listener: &Listener| listener.transport == transport;
-    let Address::Socket(peer) = *address else {
-        if !listen.listeners.is_empty() && !listen.listeners.iter().any(is_served) {
-            report.conflict(setting, no_listener_of(transport));
-        }
-        return;
-    };
-    if !listen.listeners.is_empty() && !serves(&listen.listeners, peer) {
-        report.conflict(setting, no_listener(peer));
-    }
-    if is_own(&listen.listeners, peer) {
-        report
-            .conflict(setting, "expected a server; this is a listener of this process, and calls would loop");
+    for remedy in refusals(address, earlier, listen) {
+        report.conflict(setting, remedy);
     }
 }
 
+/// Returns why this address cannot be a further member.
+pub(crate) fn refusals(
+    address: &Address,
+    earlier: &[MemberSettings],
+    listen: &Listen,
+) -> impl Iterator<Item = String> {
+    let repeated = earlier
+        .iter()
+        .any(|member| same_server(&member.address, address))
+        .then(|| "expected each server once; remove this one, or give the first more `capacity`".to_owned());
+    let (transport, listeners) = (address.transport(), &listen.listeners);
+    let is_served = |listener: &Listener| listener.transport == transport;
+    let (unserved, own) = match *address {
+        Address::Socket(peer) => {
+            let unserved = !listeners.is_empty() && !serves(listeners, peer);
+            let own = is_own(listeners, peer).then(|| {
+                "expected a server; this is a listener of this process, and calls would loop".to_owned()
+            });
+            (unserved.then(|| no_listener(peer)), own)
+        }
+        Address::Host { .. } | Address::Srv(_) => {
+            let unserved = !listeners.is_empty() && !listeners.iter().any(is_served);
+            (unserved.then(|| no_listener_of(transport)), None)
+        }
+    };
+    [repeated, unserved, own].into_iter().flatten()
+}
+
 /// Whether two addresses are equal, if a missing port is the default one.
-fn same_server(one: &Address, other: &Address) -> bool {
+pub(crate) fn same_server(one: &Address, other: &Address) -> bool {
     match (one, other) {
         (
             Address::Host { transport, name, port },

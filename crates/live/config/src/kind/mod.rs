@@ -22,7 +22,9 @@ pub(crate) use choice::{
 pub(crate) use duration::{DAY, Fine, HOUR, MINUTE, SECOND, Time, YEAR, show};
 pub(crate) use hep::{HepAddress, Password};
 pub(crate) use leaf::Leaf;
-pub(crate) use name::{DomainName, MemberAddress, ObjectName, PageOrigin, ServedName, WorkloadName};
+pub(crate) use name::{
+    DomainName, MemberAddress, MemberLabel, ObjectName, PageOrigin, ServedName, WorkloadName,
+};
 pub(crate) use number::{Count, Flag, GIB, KIB, MIB, Ratio, Size};
 pub(crate) use place::{FilePath, Place, PlaceText};
 pub(crate) use routing::{AnswerKind, FieldText, MethodText, NetworkText, NextHop, Text};

@@ -14,6 +14,10 @@ use control::Address;
 #[derive(Debug, Clone)]
 pub(crate) struct MemberAddress;
 
+/// Name of a member for display.
+#[derive(Debug, Clone)]
+pub(crate) struct MemberLabel;
+
 /// A domain of users: the part of their addresses after the `@`.
 #[derive(Debug, Clone)]
 pub(crate) struct DomainName;
@@ -51,6 +55,28 @@ impl Kind for ObjectName {
 
     fn schema() -> Schema {
         json!({ "title": "name", "type": "string", "pattern": "^[-.a-z0-9]+$" })
+    }
+}
+
+impl Kind for MemberLabel {
+    type Value = String;
+
+    fn read(leaf: &Leaf) -> Result<String, Refusal> {
+        let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        match leaf {
+            // Commands accept names and addresses.
+            Leaf::Text(text) if text.parse::<IpAddr>().is_ok() => {
+                Err(Refusal::new("expected a name, not an address"))
+            }
+            Leaf::Text(text) if (1..=64).contains(&text.len()) && text.bytes().all(is_legal) => {
+                Ok(text.clone())
+            }
+            _ => Err(Refusal::new("expected a name of 1 to 64 letters, digits, -, _ and .")),
+        }
+    }
+
+    fn schema() -> Schema {
+        json!({ "title": "name", "type": "string", "pattern": "^[-_.A-Za-z0-9]{1,64}$" })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Queries and commands of operators, and the end of a process: on request, or after a takeover.
 
 use super::Control;
-use crate::Address;
+use crate::address::{Address, name_and_address};
 use crate::log::LogEntry;
 use crate::membership::{Drainer, Drains, Tenure};
 use crate::messages::ControlEffect;
@@ -18,8 +18,10 @@ use std::net::SocketAddr;
 pub struct ListedMember {
     /// Its slot.
     pub slot: Slot,
-    /// Name of the member in the configuration.
+    /// Address or host name of the member in the configuration.
     pub name: String,
+    /// Name for display; without one in the configuration `name`.
+    pub label: String,
     /// Address and transport of the member.
     pub peer: Peer,
     /// Pools of the member; of a former member, its pools that still exist.
@@ -36,6 +38,9 @@ pub struct ListedMember {
     pub before: Load,
 }
 
+/// Most members that an error lists.
+const LISTED_MOST: usize = 20;
+
 /// Interval at which the shards are asked for remaining work when the process stops.
 const STOP_POLL: Duration = Duration::from_millis(100);
 
@@ -48,6 +53,7 @@ impl<E: Egress> Control<E> {
             .map(|(slot, (node, record))| ListedMember {
                 slot,
                 name: record.name.clone(),
+                label: record.label().to_owned(),
                 peer: record.address.remote(),
                 pools: record.pools.clone(),
                 node: node.clone(),
@@ -94,7 +100,9 @@ impl<E: Egress> Control<E> {
         let (name, peers) =
             named.map_or((String::new(), Vec::new()), |named| (named.to_string(), self.names.peers(named)));
         // Compares addresses, too: two names of one server are one member with the first name.
-        let is_meant = |known: &&ListedMember| known.name == name || peers.contains(&known.peer);
+        let is_meant = |known: &&ListedMember| {
+            known.name == name || known.label == member || peers.contains(&known.peer)
+        };
         let mut meant: Vec<_> = all.iter().filter(is_meant).map(|known| (known.slot, known.peer)).collect();
         if let (true, Some(Address::Socket(Peer { transport: Transport::Udp, address }))) =
             (meant.is_empty(), named)
@@ -108,12 +116,10 @@ impl<E: Egress> Control<E> {
             return Err(format!("{name} is not resolved: it stands for no member yet"));
         }
         if meant.is_empty() {
-            let both = |known: &ListedMember| match known.peer.to_string() {
-                address if address == known.name => address,
-                address => format!("{address} ({})", known.name),
-            };
-            let known: Vec<_> = all.iter().map(both).collect();
-            return Err(format!("no member {member:?}; there are: {}", known.join(", ")));
+            let known = all.iter().map(|known| name_and_address(&known.label, known.peer));
+            let known: Vec<_> = known.take(LISTED_MOST).collect();
+            let more = if known.len() < all.len() { ", ..." } else { "" };
+            return Err(format!("no member {member:?}; there are: {}{more}", known.join(", ")));
         }
         Ok(meant)
     }
@@ -136,8 +142,9 @@ impl<E: Egress> Control<E> {
 
     pub(super) fn drain(&mut self, slot: Slot, by: Drainer, draining: bool, out: &mut Outbox<ControlEffect>) {
         self.members.drain(slot, by, draining);
-        let member = self.members.records()[slot.index()].address.remote();
-        out.event(ControlEffect::Log(LogEntry::DrainChanged { member, by, draining }));
+        let record = &self.members.records()[slot.index()];
+        let (member, name) = (record.address.remote(), record.label().to_owned());
+        out.event(ControlEffect::Log(LogEntry::DrainChanged { member, name, by, draining }));
     }
 
     pub(super) fn stop(&mut self, now: Instant, out: &mut Outbox<ControlEffect>) {

@@ -2,6 +2,7 @@
 
 use super::failures::Why;
 use super::{Control, look_up};
+use crate::address::name_and_address;
 use crate::log::LogEntry;
 use crate::messages::ControlEffect;
 use crate::probe::ProbeMessages;
@@ -71,7 +72,9 @@ impl<E: Egress> Control<E> {
         let members = all.filter(|(node, record)| node.member && record.pools.contains(&pool));
         // Only the shards know the number of calls of a member. A member with a limit of calls that refuses was full.
         let why = |node: &Node| node.refusal(now, u32::MAX).map_or("takes calls again", NodeRefusal::name);
-        let members = members.map(|(node, record)| (record.address.remote(), why(node))).collect();
+        let members = members
+            .map(|(node, record)| (name_and_address(record.label(), record.address.remote()), why(node)))
+            .collect();
         out.event(ControlEffect::Log(LogEntry::NoneTook { pool: self.pool_name(pool), refused, members }));
     }
 

@@ -23,6 +23,8 @@ use std::net::SocketAddr;
 pub struct ResolvedMember {
     /// Name of the member in the configuration.
     pub name: String,
+    /// Its name for display, from the first of its pools that has one.
+    pub label: Option<String>,
     /// Address and transport.
     pub peer: Peer,
     /// Relative capacity.
@@ -107,9 +109,13 @@ impl Names {
                 // Two names of one server are one node, whatever their pools.
                 match all.iter_mut().find(|other| other.peer == peer) {
                     Some(known) if known.pools.contains(&member.pool) => {}
-                    Some(known) => known.pools.push(member.pool),
+                    Some(known) => {
+                        known.label = known.label.take().or_else(|| member.name.clone());
+                        known.pools.push(member.pool);
+                    }
                     None => all.push(ResolvedMember {
                         name: member.address.to_string(),
+                        label: member.name.clone(),
                         peer,
                         capacity: member.capacity * share,
                         max_calls: member.max_calls,

@@ -15,6 +15,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use axum::{Json, Router};
 use base::{Peer, Transport};
+use config::{ChangeError, MemberChange};
 use shards::CallFilter;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -50,6 +51,9 @@ pub(super) fn routes(handle: Handle, history: Arc<Mutex<History>>) -> Router {
         .route("/api/drain", post(drain))
         .route("/api/undrain", post(undrain))
         .route("/api/up", post(up))
+        .route("/api/member/add", post(add_member))
+        .route("/api/member/remove", post(remove_member))
+        .route("/api/member/weight", post(set_weight))
         .route("/api/reload", post(reload))
         .route("/api/restart", post(restart))
         .route("/api/stop", post(stop))
@@ -119,7 +123,8 @@ async fn ready(State(handle): State<Handle>) -> Result<&'static str, Failure> {
 }
 
 async fn members(State(handle): State<Handle>, uri: Uri) -> Result<Json<MembersView>, Failure> {
-    let [oldest, brief, problems, search] = parameters(&uri, ["oldest", "brief", "problems", "search"])?;
+    let [oldest, brief, problems, search, pool] =
+        parameters(&uri, ["oldest", "brief", "problems", "search", "pool"])?;
     let (oldest, brief) = (flag("oldest", oldest.as_deref())?, flag("brief", brief.as_deref())?);
     let problems = flag("problems", problems.as_deref())?;
     let mut shown = if brief && !oldest {
@@ -133,9 +138,25 @@ async fn members(State(handle): State<Handle>, uri: Uri) -> Result<Json<MembersV
                 || member.state.contains(text)
                 || member.address.to_string().contains(text)
         };
-        (!problems || member.state != "up") && search.as_deref().is_none_or(has)
+        (!problems || member.state != "up")
+            && search.as_deref().is_none_or(has)
+            && pool.as_ref().is_none_or(|pool| member.pools.contains(pool))
     });
+    if let (true, Some(pool)) = (shown.members.is_empty(), &pool) {
+        let pools = handle.standing().await.map_err(gone)?.health.pools;
+        known_pool(pool, pools.into_iter().map(|known| known.name))?;
+    }
     Ok(Json(shown))
+}
+
+/// Fails if no pool has this name.
+fn known_pool(pool: &str, names: impl Iterator<Item = String>) -> Result<(), Failure> {
+    let names: Vec<_> = names.collect();
+    if names.iter().any(|name| name == pool) {
+        return Ok(());
+    }
+    let text = format!("no pool {pool:?}; there are: {}", names.join(", "));
+    Err(Failure(StatusCode::NOT_FOUND, text))
 }
 
 /// Reads a parameter that is `true` or `false`, the default.
@@ -298,6 +319,40 @@ async fn set_draining(handle: &Handle, uri: &Uri, draining: bool) -> Result<Json
     shown(handle, &meant).await
 }
 
+async fn add_member(State(handle): State<Handle>, uri: Uri) -> Result<Json<MembersView>, Failure> {
+    let [pool, address, weight, name] = parameters(&uri, ["pool", "address", "weight", "name"])?;
+    let change = MemberChange::Add { address: required("address", address)?, weight, name };
+    change_member(&handle, pool, change).await
+}
+
+async fn remove_member(State(handle): State<Handle>, uri: Uri) -> Result<Json<MembersView>, Failure> {
+    let [pool, member] = parameters(&uri, ["pool", "member"])?;
+    change_member(&handle, pool, MemberChange::Remove { member: required("member", member)? }).await
+}
+
+async fn set_weight(State(handle): State<Handle>, uri: Uri) -> Result<Json<MembersView>, Failure> {
+    let [pool, member, weight] = parameters(&uri, ["pool", "member", "weight"])?;
+    let (member, weight) = (required("member", member)?, required("weight", weight)?);
+    change_member(&handle, pool, MemberChange::Weight { member, weight }).await
+}
+
+async fn change_member(
+    handle: &Handle,
+    pool: Option<String>,
+    change: MemberChange,
+) -> Result<Json<MembersView>, Failure> {
+    let meant = handle.change_member(required("pool", pool)?, change).await.map_err(|error| match error {
+        None => gone(GONE.to_owned()),
+        Some(ChangeError::Unknown(text)) => Failure(StatusCode::NOT_FOUND, text),
+        Some(ChangeError::Wrong(text)) => Failure(StatusCode::BAD_REQUEST, text),
+    })?;
+    shown(handle, &meant).await
+}
+
+fn required(name: &str, value: Option<String>) -> Result<String, Failure> {
+    value.ok_or_else(|| Failure(StatusCode::BAD_REQUEST, format!("missing parameter {name}")))
+}
+
 fn required_member(uri: &Uri) -> Result<String, Failure> {
     let [member] = parameters(uri, ["member"])?;
     member.ok_or_else(|| {
@@ -360,7 +415,7 @@ async fn scrape(State(handle): State<Handle>) -> Result<Response, Failure> {
 
 const PATHS: &str = "GET /healthz, /readyz, /api/health, /api/members, /api/history, /api/sessions, /api/calls, /api/failures, /api/connections, /api/proxy, /api/capacity, \
                      /api/registrar, /api/registrations, /api/scale, /api/scale/{pool}, /metrics; \
-                     POST /api/drain, /api/undrain, /api/up, /api/reload, /api/restart, /api/stop, /api/explain; \
+                     POST /api/drain, /api/undrain, /api/up, /api/member/add, /api/member/remove, /api/member/weight, /api/reload, /api/restart, /api/stop, /api/explain; \
                      DELETE /api/calls, /api/registrations";
 
 async fn wrong_method(method: Method, uri: Uri) -> Failure {

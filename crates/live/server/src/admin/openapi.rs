@@ -54,6 +54,9 @@ const MEMBER: Parameter = Parameter {
     values: &[],
 };
 
+const POOL: Parameter =
+    Parameter { name: "pool", is_required: true, meaning: "Name of the pool.", values: &[] };
+
 /// A parameter that is false by default.
 const fn switch(name: &'static str) -> Parameter {
     Parameter { name, is_required: false, meaning: "", values: &["true", "false"] }
@@ -82,9 +85,18 @@ const NO_USER: (u16, &str) = (404, "The domain of the user is not served here, o
 const NO_STORE: (u16, &str) =
     (503, "The store does not answer, or the server is about to exit after its last call.");
 
+const NO_POOL: (u16, &str) = (404, "No such pool or member.");
+
+const WEIGHT: Parameter = Parameter {
+    name: "weight",
+    is_required: true,
+    meaning: "Capacity relative to the other members.",
+    values: &[],
+};
+
 const NO_MEMBER: (u16, &str) = (404, "No such member. The text lists the members.");
 
-const OPERATIONS: [Operation; 25] = [
+const OPERATIONS: [Operation; 28] = [
     Operation {
         path: "/healthz",
         summary: "Whether the process runs, for a liveness probe.",
@@ -124,6 +136,7 @@ const OPERATIONS: [Operation; 25] = [
                 ..switch("brief")
             },
             Parameter { meaning: "Shows only members whose state is not `up`.", ..switch("problems") },
+            Parameter { is_required: false, meaning: "Shows only members of this pool.", ..POOL },
             Parameter {
                 name: "search",
                 is_required: false,
@@ -132,6 +145,7 @@ const OPERATIONS: [Operation; 25] = [
             },
         ],
         answer: Answer::Json(&[of::<MembersView>]),
+        failures: &[NO_POOL],
         ..GET
     },
     Operation {
@@ -321,6 +335,35 @@ const OPERATIONS: [Operation; 25] = [
         parameters: &[MEMBER],
         answer: Answer::Json(&[of::<MembersView>]),
         failures: &[NO_MEMBER],
+        ..POST
+    },
+    Operation {
+        path: "/api/member/add",
+        summary: "Adds a member to a pool until the next reload or restart.",
+        parameters: &[
+            POOL,
+            Parameter { name: "address", meaning: "Address or name, as in the configuration.", ..MEMBER },
+            Parameter { is_required: false, ..WEIGHT },
+            Parameter { name: "name", is_required: false, meaning: "Name of the member.", values: &[] },
+        ],
+        answer: Answer::Json(&[of::<MembersView>]),
+        failures: &[NO_POOL],
+        ..POST
+    },
+    Operation {
+        path: "/api/member/remove",
+        summary: "Removes a member from a pool until the next reload or restart. Its calls continue.",
+        parameters: &[POOL, MEMBER],
+        answer: Answer::Json(&[of::<MembersView>]),
+        failures: &[NO_POOL],
+        ..POST
+    },
+    Operation {
+        path: "/api/member/weight",
+        summary: "Sets the capacity of a member until the next reload or restart.",
+        parameters: &[POOL, MEMBER, WEIGHT],
+        answer: Answer::Json(&[of::<MembersView>]),
+        failures: &[NO_POOL],
         ..POST
     },
     Operation {
@@ -543,6 +586,9 @@ async fn answers_are_as_described() {
         (&pool, "post", "/api/drain", format!("?member={member}"), ""),
         (&pool, "post", "/api/undrain", format!("?member={member}"), ""),
         (&pool, "post", "/api/up", format!("?member={member}"), ""),
+        (&pool, "post", "/api/member/add", "?pool=servers&address=127.9.0.1".to_owned(), ""),
+        (&pool, "post", "/api/member/weight", format!("?pool=servers&member={member}&weight=2"), ""),
+        (&pool, "post", "/api/member/remove", "?pool=servers&member=127.9.0.1".to_owned(), ""),
         (&pool, "post", "/api/explain", String::new(), invite.as_str()),
         (&pool, "post", "/api/restart", String::new(), ""),
         (&pool, "post", "/api/stop", String::new(), ""),

@@ -111,7 +111,8 @@ mod tests {
 
     fn admin(listen: &str, token: Option<&str>) -> Admin {
         let listen = Some(listen.parse().unwrap());
-        Admin { listen, token: token.and_then(Bearer::parse), page: AdminPage::ReadOnly }
+        let token = token.and_then(Bearer::parse);
+        Admin { listen, token, page: AdminPage::ReadOnly, member_histograms: false }
     }
 
     #[test]

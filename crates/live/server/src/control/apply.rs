@@ -3,8 +3,11 @@
 use super::Control;
 use ::control::{ControlInput, ControlSettings, MemberSettings};
 use balance::{PolicyKind, PoolId};
-use base::Transport;
-use config::{Config, HepConfig, Listen, Listener, PoolConfig, PoolOrigin, RegistrarConfig};
+use base::{Peer, Transport};
+use config::{
+    Admin, ChangeError, Config, HepConfig, Listen, Listener, MemberChange, PoolConfig, PoolOrigin,
+    RegistrarConfig,
+};
 use node::{Port, Ports, RegistrarSettings, Routes, ShardSettings, TokenKey, Tokens};
 use route::{Access, Table};
 use shards::listen::listener_of;
@@ -273,14 +276,40 @@ impl Control {
         if config.log.level != self.config.log.level && !crate::log::set_level(config.log.level) {
             tracing::warn!("[log] level changed in the file, but RUST_LOG or --log-level sets the level");
         }
-        config.admin = self.config.admin.clone();
+        let member_histograms = config.admin.member_histograms;
+        config.admin = Admin { member_histograms, ..self.config.admin.clone() };
         config.log.format = self.config.log.format;
+        let in_new_file = self.config.differences(&config);
+        for change in self.unsaved().into_iter().filter(|change| in_new_file.contains(change)) {
+            tracing::info!(change, "a change of members ends: the file was read again");
+        }
         self.take_over(config);
+        self.file = None;
         for key in &fixed {
             tracing::warn!("{key} changed in the file: takes effect with the next start");
         }
         tracing::info!(path = %path.display(), "configuration reloaded");
         Ok(fixed)
+    }
+
+    /// Returns the changes of members that are not in the file.
+    pub(super) fn unsaved(&self) -> Vec<String> {
+        self.file.as_ref().map(|file| self.config.differences(file)).unwrap_or_default()
+    }
+
+    /// Changes the members of a pool as a reload of a changed file would. Returns the members that the change concerns.
+    pub(super) fn change_member(
+        &mut self,
+        pool: &str,
+        change: &MemberChange,
+    ) -> Result<Vec<Peer>, ChangeError> {
+        let config = self.config.with_member_change(pool, change)?;
+        tracing::info!(pool, ?change, "an operator changes the members; the file is unchanged");
+        self.file.get_or_insert_with(|| Box::new(self.config.clone()));
+        self.take_over(config);
+        let member = change.member();
+        let meant = self.core.meant(member, config::member_address(member).ok().as_ref());
+        Ok(meant.unwrap_or_default().into_iter().map(|(_, peer)| peer).collect())
     }
 
     pub(super) fn take_over(&mut self, config: Config) {

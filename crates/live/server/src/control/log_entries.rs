@@ -33,8 +33,10 @@ pub(super) fn write(entry: &LogEntry) {
             );
         }
         LogEntry::NoneTook { pool, refused, members } => {
-            let members: Vec<_> = members.iter().map(|(member, why)| format!("{member} {why}")).collect();
-            let members = members.join(", ");
+            let more = if members.len() > LISTED_MOST { ", ..." } else { "" };
+            let members: Vec<_> =
+                members.iter().take(LISTED_MOST).map(|(member, why)| format!("{member} {why}")).collect();
+            let members = members.join(", ") + more;
             tracing::error!(pool, refused, members, "no member takes new calls: they get 503");
         }
         LogEntry::AtLimit { pool, limit, refused } => {
@@ -55,11 +57,11 @@ pub(super) fn write(entry: &LogEntry) {
             tracing::debug!(%member, "a message was not delivered: the network reports an error, or there is no \
                 connection");
         }
-        LogEntry::DrainChanged { member, by: Drainer::Operator, draining } => {
-            tracing::info!(%member, draining, "drain changed");
+        LogEntry::DrainChanged { member, name, by: Drainer::Operator, draining } => {
+            tracing::info!(%member, name = own(*member, name), draining, "drain changed");
         }
         // The scaler has logged the cause.
-        LogEntry::DrainChanged { member, by: Drainer::Scaler, draining } => {
+        LogEntry::DrainChanged { member, by: Drainer::Scaler, draining, .. } => {
             tracing::debug!(%member, draining, "drain changed by the scaler");
         }
         LogEntry::DrainedBefore { member } => {
@@ -76,40 +78,51 @@ pub(super) fn write(entry: &LogEntry) {
     }
 }
 
+/// Most members that an entry lists.
+const LISTED_MOST: usize = 20;
+
+/// Returns the name of a member; `None` if it is the address.
+fn own(member: Peer, name: &str) -> Option<&str> {
+    Some(name).filter(|name| *name != member.to_string())
+}
+
 fn tell(member: Peer, name: &str, event: &MemberEvent) {
+    let name = own(member, name);
     match event {
-        MemberEvent::Joins => tracing::info!(%member, %name, "member joins"),
-        MemberEvent::JoinsAgain => tracing::info!(%member, %name, "member joins again"),
-        MemberEvent::Leaves => tracing::info!(%member, %name, "member leaves: its calls continue"),
-        MemberEvent::Forgotten => tracing::info!(%member, "former member removed"),
+        MemberEvent::Joins => tracing::info!(%member, name, "member joins"),
+        MemberEvent::JoinsAgain => tracing::info!(%member, name, "member joins again"),
+        MemberEvent::Leaves => tracing::info!(%member, name, "member leaves: its calls continue"),
+        MemberEvent::Forgotten => tracing::info!(%member, name, "former member removed"),
         MemberEvent::Pauses { length, to_probe: true } => {
-            tracing::info!(%member, rest = ?rounded(*length), "member answered a probe with 503: no new calls during \
+            tracing::info!(%member, name, rest = ?rounded(*length), "member answered a probe with 503: no new calls during \
                 its rest");
         }
         MemberEvent::Pauses { length, to_probe: false } => {
-            tracing::info!(%member, rest = ?rounded(*length), "member answered 503: no new calls during its rest");
+            tracing::info!(%member, name, rest = ?rounded(*length), "member answered 503: no new calls during its rest");
         }
         MemberEvent::Unreachable { length } => {
-            tracing::warn!(%member, rest = ?rounded(*length), "member is unreachable: it is tried last");
+            tracing::warn!(%member, name, rest = ?rounded(*length), "member is unreachable: it is tried last");
         }
         MemberEvent::Recovered => {
-            tracing::info!(%member, "member answers again: its rest is over");
+            tracing::info!(%member, name, "member answers again: its rest is over");
         }
-        MemberEvent::NoAnswer => tracing::debug!(%member, "a request got no answer"),
+        MemberEvent::NoAnswer => tracing::debug!(%member, name, "a request got no answer"),
         MemberEvent::Lost(cause) => {
-            tracing::warn!(%member, reason = %cause, "member is dead: new calls go elsewhere");
+            tracing::warn!(%member, name, reason = %cause, "member is dead: new calls go elsewhere");
         }
-        MemberEvent::Back(cause) => tracing::info!(%member, reason = %cause, "member is back"),
+        MemberEvent::Back(cause) => tracing::info!(%member, name, reason = %cause, "member is back"),
         MemberEvent::CallsLost => {
-            tracing::info!(%member, "member is back without the calls it had: it answers 481");
+            tracing::info!(%member, name, "member is back without the calls it had: it answers 481");
         }
         MemberEvent::IgnoresProbes => tracing::warn!(
             %member,
+            name,
             "member answers calls but not OPTIONS: from now on only unanswered calls and closed ports show that it is \
              dead. Let it answer OPTIONS, or set `enabled = false` in [pool.<name>.probe]"
         ),
         MemberEvent::Ejected { outlier, length } => tracing::warn!(
             %member,
+            name,
             reason = %outlier,
             length = ?rounded(*length),
             "member is ejected: new calls go elsewhere for a while; `sarabande up MEMBER` ends the ejection"

@@ -64,6 +64,8 @@ pub(crate) struct Control {
     pub(crate) clock: Clock,
     pub(crate) path: Option<PathBuf>,
     config: Config,
+    /// Configuration of the file, if an operator has changed members since it was read.
+    file: Option<Box<Config>>,
     ports: Ports,
     /// Secret of the tokens. A reload may bring another one.
     secret: [u8; 16],
@@ -135,6 +137,7 @@ impl Control {
             out,
             resolver: Resolver::new(&config.dns.servers, &ports),
             config,
+            file: None,
             ports,
             secret,
             workers: Vec::new(),
@@ -356,6 +359,7 @@ impl Control {
             }
             Ask::Scale { pool, address, wish } => self.scale(&pool, address, wish),
             Ask::Up { member, reply } => drop(reply.send(self.tell_meant(&member, ControlInput::Up))),
+            Ask::ChangeMember { pool, change, reply } => drop(reply.send(self.change_member(&pool, &change))),
             Ask::Reload(reply) => drop(reply.send(self.reload())),
             Ask::Home(reply) => drop(reply.send(self.home())),
             Ask::Stop => {
@@ -394,6 +398,8 @@ impl Control {
             certificates: self.certificates.facts(),
             capacity: self.capacity_report(),
             scales: self.scaling.as_ref().map(|(scaling, _)| scaling.views()).unwrap_or_default(),
+            unsaved: self.unsaved(),
+            shows_member_histograms: self.config.admin.member_histograms,
         }
     }
 

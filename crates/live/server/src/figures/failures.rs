@@ -2,6 +2,7 @@
 
 use super::metric::figures;
 use super::peer::PeerText;
+use super::view::View;
 use base::{Instant, Transport, UnixTime};
 use node::{FailedRequest, FailureCause, KeptFailure, Tried, TriedResult};
 
@@ -15,7 +16,7 @@ figures! {
 
 figures! {
     /// A failed request, or a failed handshake of a connection.
-    FailureView as "Failure" from (shard: usize, kept: &KeptFailure, clock: &WallClock) {
+    FailureView as "Failure" from (shard: usize, kept: &KeptFailure, clock: &WallClock, view: &View) {
         /// Identifier, unique in the process.
         id: String = format!("{shard}-{}", kept.number),
         /// Time of the failure in UTC; of several, of the first.
@@ -43,19 +44,21 @@ figures! {
         /// Route of the request; null if no route applied.
         route: Option<String> = Some(kept.request.route.to_string()).filter(|route| !route.is_empty()),
         /// Targets that got the request, in this order.
-        tried: Vec<TriedView> = kept.request.tried.iter().map(|tried| TriedView::new(&kept.request, tried)).collect(),
+        tried: Vec<TriedView> = kept.request.tried.iter().map(|tried| TriedView::new(&kept.request, tried, view)).collect(),
         /// Status that the source got; null without a response.
         status: Option<u16> = status(kept.request.cause),
         /// Cause in words.
-        cause: String = cause(&kept.request),
+        cause: String = cause(&kept.request, view),
     }
 }
 
 figures! {
     /// A target of a failed request.
-    TriedView as "Tried" from (request: &FailedRequest, tried: &Tried) {
+    TriedView as "Tried" from (request: &FailedRequest, tried: &Tried, view: &View) {
         /// Address of the target.
         target: PeerText = tried.target.into(),
+        /// Name of the member at this address; null without one.
+        name: Option<String> = view.name_at(tried.target),
         /// Time from the arrival of the request until it was sent to this target.
         seconds: f64 = since(request, tried.at),
         /// Result in words.
@@ -101,7 +104,7 @@ fn result(tried: &Tried) -> String {
 }
 
 /// Returns the cause of a failure: the result at the last target, or the reason why the request got no target.
-fn cause(request: &FailedRequest) -> String {
+fn cause(request: &FailedRequest, view: &View) -> String {
     let detail = Some(&*request.detail).filter(|detail| !detail.is_empty());
     let detail = detail.map(|detail| format!(": {detail}")).unwrap_or_default();
     let here = match request.cause {
@@ -111,7 +114,11 @@ fn cause(request: &FailedRequest) -> String {
         FailureCause::Answered { .. } => String::new(),
     };
     match request.tried.last() {
-        Some(last) => format!("{}: {}", last.target, result(last)),
+        Some(last) => {
+            let target = last.target;
+            let target = view.name_at(target).map_or(target.to_string(), |name| format!("{name} {target}"));
+            format!("{target}: {}", result(last))
+        }
         None => here + &detail,
     }
 }

@@ -5,8 +5,7 @@ use super::metric::figures;
 use super::view::View;
 use super::{OverloadView, PoolName, QueueView, ScaleView, queue};
 use balance::PoolId;
-use base::Peer;
-use control::ListedMember;
+use control::{ListedMember, name_and_address};
 use shards::{AllShards, StoreReport};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -43,6 +42,8 @@ figures! {
         /// Calls, or requests of a proxy, that remain at the predecessor, the process whose sockets this process has
         /// taken over; `null` without a predecessor.
         predecessor_calls: Option<usize>,
+        /// Changes of members by the API that are not in the file. They end at a reload or restart.
+        unsaved: Vec<String>,
         /// Requests that the process itself refused since its start, by status and reason phrase, as `404 Not Found`.
         /// Challenges (401, 407) are not counted.
         refused: BTreeMap<String, u64>,
@@ -91,7 +92,8 @@ figures! {
 
 /// State of one member with respect to new calls.
 struct MemberAvailability {
-    peer: Peer,
+    /// Name and address.
+    label: String,
     pools: Vec<PoolId>,
     accepting: bool,
     /// Whether it gets new calls when no member takes any.
@@ -108,7 +110,7 @@ fn configured(view: &View, shards: AllShards<'_>) -> Vec<MemberAvailability> {
         let (load, room) = (shards.load(member), shards.room(member));
         let accepting = member.node.refusal(view.now, load.calls).is_none();
         MemberAvailability {
-            peer: member.peer,
+            label: name_and_address(&member.label, member.peer),
             pools: member.pools.clone(),
             accepting,
             is_at_limit: accepting && room.is_some_and(|room| room.refusal.is_some()),
@@ -125,11 +127,19 @@ fn taking<'m>(members: impl Iterator<Item = &'m MemberAvailability> + Clone) -> 
     (accepting, if accepting > 0 { 0 } else { members.filter(|member| member.last_resort).count() })
 }
 
+/// Most members that a sentence lists.
+const LISTED_MOST: usize = 20;
+
 /// Lists these members with their states, and the names that are not resolved.
 fn states<'m>(members: impl Iterator<Item = &'m MemberAvailability>, unresolved: &[String]) -> String {
-    let states = members.map(|member| format!("{} is {}", member.peer, member.state));
+    let states = members.map(|member| format!("{} is {}", member.label, member.state));
     let of_names = unresolved.iter().map(|name| format!("{name} is not resolved"));
-    let states: Vec<_> = states.chain(of_names).collect();
+    let mut states: Vec<_> = states.chain(of_names).collect();
+    let more = states.len().saturating_sub(LISTED_MOST);
+    if more > 0 {
+        states.truncate(LISTED_MOST);
+        states.push(format!("and {more} more"));
+    }
     if states.is_empty() { "there are no members".to_owned() } else { states.join(", ") }
 }
 
@@ -259,6 +269,7 @@ impl HealthView {
             stopping: view.stopping,
             stop_seconds: view.stops_at.map(|at| at.saturating_since(view.now).as_secs_f64()),
             predecessor_calls: view.predecessor_calls,
+            unsaved: view.unsaved.clone(),
             refused: shards.refused(),
             overload,
             process: std::process::id(),

@@ -3,7 +3,7 @@
 use super::metric::{Buckets, figures};
 use super::peer::PeerText;
 use super::view::View;
-use balance::{EndReason, Load, MemberRoom, NodeRefusal, NodeStats, NodeTotals, TimeSum};
+use balance::{EndReason, Load, MemberRoom, NodeHistograms, NodeRefusal, NodeStats, NodeTotals, TimeSum};
 use base::Instant;
 use control::{ListedMember, MemberName};
 use hdrhistogram::Histogram;
@@ -43,8 +43,8 @@ figures! {
         member: &ListedMember, view: &View, load: Load, room: Option<MemberRoom>, totals: NodeTotals,
         stats: Option<Box<NodeStats>>, oldest: Option<Instant>,
     ) {
-        /// Name of the member in the configuration.
-        name: String = member.name.clone(),
+        /// Name of the member in the configuration; without one its address or host name there.
+        name: String = member.label.clone(),
         /// Address of the member: `10.0.0.1:5060` over UDP, and `10.0.0.1:5060;transport=tcp` over TCP.
         address: PeerText = member.peer.into(),
         /// Names of its pools, in their order; of a former member, the pools that still exist.
@@ -54,7 +54,7 @@ figures! {
         /// the scaler of its pool), `down` or `removed`.
         state: String = state(member, view.now, load, room).to_owned() => [
             gauge "sarabande_member_state" (state) "1 for the present state of the member."
-            |member| BTreeMap::from(STATES.map(|state| (state, u8::from(member.state == state))))
+            |member| BTreeMap::from([(&*member.state, 1)])
         ],
         /// Whether the configuration names it.
         member: bool = member.node.member,
@@ -63,15 +63,16 @@ figures! {
             => [gauge "sarabande_member_reachable" "1 if the member counts as alive."],
         /// Whether the member answers OPTIONS probes; `null` until that is known.
         answers_probes: Option<bool> = member.node.answers_probes => [
-            gauge "sarabande_member_answers_probes" "0 if the member answers calls but no OPTIONS probes, else 1."
-            |member| member.answers_probes != Some(false)
+            gauge "sarabande_member_answers_probes" "0 if the member answers calls but no OPTIONS probes."
+            |member| member.answers_probes.filter(|answers| !answers)
         ],
         /// Whether the member takes new calls; also true if it is only at a limit, which `state` shows.
         accepting: bool = member.node.refusal(view.now, load.calls).is_none()
             => [gauge "sarabande_member_accepting" "1 if the member takes new calls."],
         /// Whether the member is drained, by an operator or by the scaler of its pool.
         draining: bool = member.node.draining
-            => [gauge "sarabande_member_draining" "1 if an operator or a scaler drains the member."],
+            => [gauge "sarabande_member_draining" "1 if an operator or a scaler drains the member."
+            |member| some(u32::from(member.draining))],
         /// Whether the scaler of its pool drains the member, because the server is not meant to take calls. An operator
         /// cannot undo this drain.
         drained_by_scaler: bool = member.drains.scaler,
@@ -90,10 +91,11 @@ figures! {
             => [gauge "sarabande_member_capacity_now" "Present capacity, which is lower during the slow start."],
         /// Limit of calls in progress; 0 for no limit.
         max_calls: u32 = member.node.max_calls
-            => [gauge "sarabande_member_calls_max" "Limit of calls in progress; 0 for no limit."],
+            => [gauge "sarabande_member_calls_max" "Limit of calls in progress." |member| some(member.max_calls)],
         /// Limit of new calls a second; 0 for no limit.
         max_rate: u32 = member.node.max_rate
-            => [gauge "sarabande_member_calls_per_second_max" "Limit of new calls a second; 0 for no limit."],
+            => [gauge "sarabande_member_calls_per_second_max" "Limit of new calls a second."
+            |member| some(member.max_rate)],
         /// Controller of the limit that is found from the member's answers; `null` if no such limit is used.
         limit_law: Option<String> = room.and_then(|room| room.law).map(|law| law.name().to_owned()),
         /// New requests without any answer, not even 100; `null` if no such limit is used.
@@ -120,11 +122,12 @@ figures! {
             NodeStats::LIMITS.iter().map(|by| by.name().to_owned()).zip(totals.held_back).collect() => [
             counter "sarabande_member_held_back_total" (limit)
             "New requests that a limit kept from the member, by the kind of limit."
+            |member| counted(member.held_back.iter().map(|(by, count)| (&**by, *count)))
         ],
         /// New requests that were chosen for the member: those that it got, and those that its limits kept from it.
         offered_total: u64 = totals.assigned + totals.held_back.iter().sum::<u64>()
             => [counter "sarabande_member_offered_total" "New requests chosen for the member, including those that \
-                its limits kept from it."],
+                its limits kept from it." |member| Some(member.offered_total).filter(|all| *all > member.assigned_total)],
         /// Calls in progress.
         calls: u32 = load.calls => [gauge "sarabande_member_calls" "Calls in progress."],
         /// Transactions without a final response.
@@ -144,16 +147,17 @@ figures! {
         ended: BTreeMap<String, u64> =
             EndReason::ALL.iter().map(|reason| reason.name().to_owned()).zip(totals.ended).collect() => [
             counter "sarabande_member_transaction_ends_total" (outcome) "Ended transactions, by outcome."
+            |member| (member.transactions_total > 0).then(|| member.ended.clone())
         ],
         /// Responses of the member by class, from `1xx` to `6xx`, retransmissions included.
         responses: BTreeMap<String, u64> =
             (1..).map(|class: u8| format!("{class}xx")).zip(totals.responses).collect(),
         /// Time from an INVITE to its 2xx.
-        invite_ms: TimesView = TimesView::new(totals.invites, stats.as_ref().map(|stats| &stats.invite_micros)),
+        invite_ms: TimesView = TimesView::new(totals.invites, histograms(stats.as_deref()).map(|all| &all.invite_micros)),
         /// Time from a BYE to its 2xx.
-        bye_ms: TimesView = TimesView::new(totals.byes, stats.as_ref().map(|stats| &stats.bye_micros)),
+        bye_ms: TimesView = TimesView::new(totals.byes, histograms(stats.as_deref()).map(|all| &all.bye_micros)),
         /// Open transactions with the member that each new transaction found.
-        occupancy: OccupancyView = OccupancyView::new(stats.as_ref().map(|stats| &stats.occupancy)),
+        occupancy: OccupancyView = OccupancyView::new(histograms(stats.as_deref()).map(|all| &all.occupancy)),
         /// Age of the oldest call; `null` without calls, or if the query does not ask for it.
         oldest_call_seconds: Option<f64> =
             oldest.map(|began| view.now.saturating_since(began).as_secs_f64()),
@@ -166,7 +170,7 @@ figures! {
         stats: Option<Box<NodeStats>> = stats => [
             counter "sarabande_member_requests_total" (method) "Requests sent to the member, retransmissions included."
             |member| member.stats.as_ref().map(|stats| {
-                Method::ALL.iter().map(|method| method.name()).zip(stats.requests).collect::<BTreeMap<_, _>>()
+                counted(Method::ALL.iter().map(|method| method.name()).zip(stats.requests))
             })
         ] => [
             counter "sarabande_member_responses_total" (status)
@@ -174,34 +178,49 @@ figures! {
             |member| member.stats.as_ref().map(|stats| stats.responses.iter().collect::<BTreeMap<_, _>>())
         ] => [
             histogram "sarabande_member_invite_response_seconds" "Time from an INVITE to its 2xx."
-            |member| member.stats.as_ref().map(|stats| seconds(&stats.invite_micros))
+            |member| histograms(member.stats.as_deref()).map(|all| seconds(&all.invite_micros))
         ] => [
             histogram "sarabande_member_bye_response_seconds" "Time from a BYE to its 2xx."
-            |member| member.stats.as_ref().map(|stats| seconds(&stats.bye_micros))
+            |member| histograms(member.stats.as_deref()).map(|all| seconds(&all.bye_micros))
         ] => [
             histogram "sarabande_member_occupancy_transactions"
             "Open transactions with the member that each new transaction found."
-            |member| member.stats.as_ref().map(|stats| {
-                Buckets { values: &stats.occupancy, bounds: &OCCUPANCIES, unit: 1.0 }
-            })
+            |member| histograms(member.stats.as_deref()).map(|all| transactions(&all.occupancy))
         ],
     }
 }
 
-/// All values of [`MemberView::state`].
-const STATES: [&str; 11] = [
-    "up",
-    "slow-start",
-    "ejected",
-    "paused",
-    "full",
-    "limit",
-    "max_rate",
-    "draining",
-    "off",
-    "down",
-    "removed",
-];
+figures! {
+    of NodeHistograms {
+        invite_micros => [
+            histogram "sarabande_pool_invite_response_seconds" "Time from an INVITE to its 2xx."
+            |pool| seconds(&pool.invite_micros)
+        ],
+        bye_micros => [
+            histogram "sarabande_pool_bye_response_seconds" "Time from a BYE to its 2xx."
+            |pool| seconds(&pool.bye_micros)
+        ],
+        occupancy => [
+            histogram "sarabande_pool_occupancy_transactions"
+            "Open transactions with its member that each new transaction found."
+            |pool| transactions(&pool.occupancy)
+        ],
+    }
+}
+
+fn histograms(stats: Option<&NodeStats>) -> Option<&NodeHistograms> {
+    stats?.histograms.as_deref()
+}
+
+/// Returns the value of a metric that is left out while it is 0: most members of a large site need no line for it.
+fn some(value: u32) -> Option<u32> {
+    Some(value).filter(|value| *value > 0)
+}
+
+/// Returns the counts that are not 0.
+fn counted<K: Ord>(counts: impl Iterator<Item = (K, u64)>) -> BTreeMap<K, u64> {
+    counts.filter(|(_, count)| *count > 0).collect()
+}
 
 /// Upper bounds of response times in microseconds: from an answer over loopback to a callee whose phone rings.
 const TIMES: [u64; 18] = [
@@ -232,6 +251,10 @@ fn seconds(micros: &Histogram<u32>) -> Buckets<'_> {
     Buckets { values: micros, bounds: &TIMES, unit: 1e6 }
 }
 
+fn transactions(seen: &Histogram<u32>) -> Buckets<'_> {
+    Buckets { values: seen, bounds: &OCCUPANCIES, unit: 1.0 }
+}
+
 /// Converts the work in the session store, which is in thousandths.
 pub(super) fn work(thousandths: u64) -> f64 {
     thousandths as f64 / 1000.0
@@ -247,7 +270,7 @@ fn refusal(member: &ListedMember, now: Instant, load: Load, room: Option<MemberR
     member.node.refusal(now, load.calls).or_else(|| room?.refusal)
 }
 
-/// Returns the member's state, one of [`STATES`].
+/// Returns the member's state, as [`MemberView::state`] explains it.
 pub(super) fn state(
     member: &ListedMember,
     now: Instant,

@@ -202,7 +202,16 @@ impl Page {
 
     /// Adds the metrics of all parts of a kind, each part with its labels.
     pub(crate) fn parts<T: Measured, const N: usize>(&mut self, parts: &[([(&str, &str); N], &T)]) {
-        for metric in T::METRICS {
+        self.parts_if(parts, |_| true);
+    }
+
+    /// Like [`parts`](Self::parts), with only the kinds of metrics that `has` selects.
+    pub(crate) fn parts_if<T: Measured, const N: usize>(
+        &mut self,
+        parts: &[([(&str, &str); N], &T)],
+        has: impl Fn(&str) -> bool,
+    ) {
+        for metric in T::METRICS.iter().filter(|metric| has(metric.kind)) {
             if !metric.help.is_empty() {
                 self.family(metric.kind, metric.name, metric.help);
             }

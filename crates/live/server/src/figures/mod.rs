@@ -50,7 +50,7 @@ pub use scale::{ScaleDecisions, ScaleView, ScaledServer, ScalesView};
 pub use sessions::{Session, Sessions, ShardView};
 pub(crate) use view::View;
 
-use balance::{NodeStats, PoolId};
+use balance::{NodeHistograms, NodeStats, PoolId};
 use base::Instant;
 use control::ListedMember;
 use node::{CapacitySource, QueueMember};
@@ -87,6 +87,10 @@ pub struct Figures {
     pub members: MembersView,
     /// Connections; `None` without listeners for connections.
     pub connections: Option<ConnectionsView>,
+    /// Histograms by the name of the pool.
+    pools: Vec<(String, NodeHistograms)>,
+    /// Whether the metrics have histograms of each member.
+    shows_member_histograms: bool,
     messages: Messages,
     mirror: Option<MirrorCounts>,
     /// Datagrams by shard.
@@ -138,6 +142,21 @@ fn next_hops(view: &View) -> Vec<NextHop> {
     members.map(hop).collect()
 }
 
+/// Returns the histograms of each pool, the sums over its members and former members. A member of several pools counts
+/// in the first.
+fn histograms(view: &View, snapshots: &[ShardSnapshot]) -> Vec<(String, NodeHistograms)> {
+    let mut sums = BTreeMap::<PoolId, NodeHistograms>::new();
+    for snapshot in snapshots {
+        let present =
+            snapshot.stats.iter().filter_map(|(pool, stats)| Some((pool, &**stats.histograms.as_ref()?)));
+        for (pool, histograms) in present.chain(&snapshot.former) {
+            sums.entry(*pool).or_default().merge(histograms);
+        }
+    }
+    let pools = view.pools.iter().map(|pool| (pool.name.clone(), sums.remove(&pool.id).unwrap_or_default()));
+    pools.collect()
+}
+
 /// Returns the queue of a pool; `None` without one.
 fn queue(view: &View, shards: AllShards<'_>, pool: PoolId) -> Option<QueueView> {
     let report = shards.queue(pool)?;
@@ -174,6 +193,7 @@ impl Figures {
     pub(crate) fn new(view: &View, snapshots: Vec<ShardSnapshot>, oldest: &BTreeMap<usize, Instant>) -> Self {
         let mut messages = Messages { look_ups_forgotten: view.look_ups_forgotten, ..Messages::default() };
         let (mut counts, mut stats, mut datagrams) = (Vec::new(), Vec::new(), Vec::new());
+        let pools = histograms(view, &snapshots);
         let mut streams: Option<StreamCounts> = None;
         let threads = snapshots.iter().map(ThreadFigures::new).collect();
         for snapshot in snapshots {
@@ -189,9 +209,9 @@ impl Figures {
         let shards = AllShards(&counts);
         let member = |member: &ListedMember| {
             let (slot, mut sum) = (member.slot.index(), NodeStats::default());
-            for (counts, stats) in counts.iter().zip(&stats) {
+            for (counts, stats) in counts.iter().zip(&mut stats) {
                 if counts.knows(slot, member.node.id) {
-                    sum.merge(&stats[slot]);
+                    sum.absorb(core::mem::take(&mut stats[slot].1));
                 }
             }
             let oldest = oldest.get(&slot).copied();
@@ -202,6 +222,8 @@ impl Figures {
         Self {
             standing: Standing::new(view, &counts),
             members: MembersView { members, names },
+            pools,
+            shows_member_histograms: view.shows_member_histograms,
             connections: streams.map(|counts| ConnectionsView::new(&counts, &view.certificates)),
             messages,
             mirror: view.mirror,
@@ -217,6 +239,8 @@ impl Figures {
             standing,
             members: MembersView { members, names },
             connections,
+            pools,
+            shows_member_histograms,
             messages,
             mirror,
             datagrams,
@@ -241,14 +265,17 @@ impl Figures {
         }
         let threads = shards.iter().zip(threads).map(|(index, each)| ([("shard", &**index)], each));
         page.parts(&threads.collect::<Vec<_>>());
+        page.parts(&pools.iter().map(|(pool, sums)| ([("pool", &**pool)], sums)).collect::<Vec<_>>());
         // A member of several pools has all their names in one label. Its load exists once, so a sum over the members
         // must count it once.
         let texts = members.iter().map(|member| (member.address.to_string(), member.pools.join(",")));
         let texts: Vec<_> = texts.collect();
         let labelled = members.iter().zip(&texts).map(|(member, (address, pools))| {
-            ([("member", &**address), ("name", &*member.name), ("pool", &**pools)], member)
+            // An empty label is the same as none.
+            let name = if member.name == *address { "" } else { &*member.name };
+            ([("member", &**address), ("name", name), ("pool", &**pools)], member)
         });
-        page.parts(&labelled.collect::<Vec<_>>());
+        page.parts_if(&labelled.collect::<Vec<_>>(), |kind| kind != "histogram" || *shows_member_histograms);
         page.parts(&names.iter().map(|name| ([("name", &*name.name)], name)).collect::<Vec<_>>());
         page.finish()
     }

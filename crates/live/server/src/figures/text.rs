@@ -68,11 +68,13 @@ impl Family<'_> {
     fn line(&mut self, suffix: &str, labels: Labels<'_>, last: Option<(&str, &str)>, value: impl Display) {
         let Self { page, name } = self;
         put(page, format_args!("{name}{suffix}"));
-        for (index, (label, value)) in labels.iter().copied().chain(last).enumerate() {
-            let start = if index == 0 { '{' } else { ',' };
+        // An empty label is the same as none.
+        let mut end = "";
+        for (label, value) in labels.iter().copied().chain(last).filter(|(_, value)| !value.is_empty()) {
+            let start = if end.is_empty() { '{' } else { ',' };
             put(page, format_args!("{start}{label}=\"{}\"", escape(value)));
+            end = "}";
         }
-        let end = if labels.is_empty() && last.is_none() { "" } else { "}" };
         put(page, format_args!("{end} {value}\n"));
     }
 }

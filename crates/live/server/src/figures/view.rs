@@ -47,9 +47,19 @@ pub(crate) struct View {
     pub(crate) capacity: Option<CapacityReport>,
     /// Pools whose servers are started and stopped.
     pub(crate) scales: Vec<ScaleView>,
+    /// Changes of members that are not in the file.
+    pub(crate) unsaved: Vec<String>,
+    /// Whether the metrics have histograms of each member.
+    pub(crate) shows_member_histograms: bool,
 }
 
 impl View {
+    /// Returns the name of the member at an address, if it differs from the address.
+    pub(crate) fn name_at(&self, peer: Peer) -> Option<String> {
+        let member = self.members.iter().find(|member| member.peer == peer)?;
+        Some(&member.label).filter(|label| **label != peer.to_string()).cloned()
+    }
+
     /// Names of pools.
     pub(crate) fn named(&self, pools: &[PoolId]) -> Vec<String> {
         let pools = pools.iter().filter_map(|pool| self.pools.iter().find(|known| known.id == *pool));

@@ -40,13 +40,15 @@ impl Worker {
     pub(crate) fn snapshot(&mut self) -> ShardSnapshot {
         let counts = self.counts();
         let balancer = self.shard.balancer();
-        let stats = (0..self.slots()).map(|slot| balancer.stats(Slot(slot as u16)).clone()).collect();
+        let slots = (0..).map(Slot).zip(balancer.nodes());
+        let stats = slots.map(|(slot, node)| (node.pool, balancer.stats(slot).clone())).collect();
         let lost = self.sockets.iter().filter_map(|socket| socket.lost_datagrams().ok()).map(u64::from).sum();
         ShardSnapshot {
             counters: self.shard.counters(),
             ledger: self.shard.ledger(),
             counts,
             stats,
+            former: balancer.former_histograms().clone(),
             traffic: Traffic { receive_lost: lost, ..self.traffic },
             signals: self.signals.figures(self.clock.now()),
             triage: self.queue.counts,

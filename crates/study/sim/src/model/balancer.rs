@@ -52,6 +52,7 @@ impl Balancer {
     ) -> Self {
         let member = |host: u16| ReachableMember {
             name: String::new(),
+            label: None,
             id: NodeId(host.into()),
             address: HostId(host),
             capacity: capacity(HostId(host)),
@@ -251,7 +252,8 @@ impl Balancer {
     /// Returns for each server the occupancies that arriving transactions met, and how often (TLWL paper, section V).
     pub(crate) fn occupancy(&self) -> impl Iterator<Item = (HostId, Vec<(u64, u64)>)> + '_ {
         self.servers.clone().enumerate().map(|(slot, host)| {
-            let met = self.core.stats(Slot(slot as u16)).occupancy.iter_recorded();
+            let histograms = self.core.stats(Slot(slot as u16)).histograms.iter();
+            let met = histograms.flat_map(|histograms| histograms.occupancy.iter_recorded());
             (
                 HostId(host),
                 met.map(|met| (met.value_iterated_to(), u64::from(met.count_at_value()))).collect(),

@@ -86,6 +86,7 @@ fn home(authenticates: bool, forward: Forward, trusted: Box<[Network]>) -> Arc<R
 fn of_file((file, transport): (&FilePlan, Transport), group: u16, key: u8) -> ControlSettings {
     let member = |(number, pool): (PoolId, &PoolPlan), member: &crate::PlannedMember| MemberSettings {
         address: Address::Socket(Peer::new(transport, member.destination.address())),
+        name: None,
         capacity: member.capacity,
         max_calls: pool.max_calls,
         max_rate: pool.max_rate,

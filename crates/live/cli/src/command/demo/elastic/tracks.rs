@@ -158,9 +158,12 @@ impl Track {
 
 /// Time within which 95 % of the INVITEs between two reports were answered; `None` without INVITEs. These servers do
 /// not ring, so the 200 is the first response.
-fn p95_us(now: &MemberView, before: &MemberView) -> Option<u64> {
-    let mut times = now.stats.as_ref()?.invite_micros.clone();
+fn p95_us<'m>(now: &'m MemberView, before: &'m MemberView) -> Option<u64> {
+    let of = |member: &'m MemberView| Some(&member.stats.as_ref()?.histograms.as_ref()?.invite_micros);
+    let mut times = of(now)?.clone();
     // Counts of a member only grow, so the earlier ones can be subtracted.
-    times.subtract(&before.stats.as_ref()?.invite_micros).ok()?;
+    if let Some(before) = of(before) {
+        times.subtract(before).ok()?;
+    }
     (!times.is_empty()).then(|| times.value_at_quantile(0.95))
 }
