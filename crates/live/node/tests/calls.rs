@@ -54,7 +54,7 @@ fn requests_to_a_member_and_its_responses_are_counted() {
     let counts = |bed: &Bed| {
         let stats = |slot| bed.shard.balancer().stats(Slot(slot)).clone();
         let mut sum = stats(0);
-        (1..3).for_each(|slot| sum.merge(&stats(slot)));
+        (1..3).for_each(|slot| sum.absorb(stats(slot)));
         let requests = Method::ALL.into_iter().zip(sum.requests).filter(|(_, count)| *count > 0);
         let requests: Vec<_> = requests.map(|(method, count)| (method.name(), count)).collect();
         (requests, sum.responses.iter().collect::<Vec<_>>())

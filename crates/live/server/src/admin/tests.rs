@@ -123,9 +123,14 @@ impl Site {
         Self::launch(role).await
     }
 
-    /// Starts a proxy that keeps the state of calls.
+    /// Starts a proxy that keeps the state of calls, and sends copies of some messages to nobody.
     pub(super) async fn dialogs() -> Self {
-        Self::launch(|alive, _| format!("[proxy]\nnext = [\"{alive}\"]\nforward = \"dialog\"")).await
+        let role = |alive, _| {
+            format!(
+                "[proxy]\nnext = [\"{alive}\"]\nforward = \"dialog\"\n[hep]\nto = \"udp:127.0.0.1:9\"\nshare = \"0.1%\""
+            )
+        };
+        Self::launch(role).await
     }
 
     /// Starts a balancer whose servers are listed by a program that fails. One member is alive, the other is dead.
