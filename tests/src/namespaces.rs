@@ -18,7 +18,13 @@ impl Namespaces {
     /// name.
     pub(crate) fn new(site: &TestSite, names: &[&'static str], script: &str) -> Self {
         let namespaces = Self { prefix: site.ip(1).to_string(), names: names.to_vec() };
-        let add = |name| format!("{name}={0}\nip netns add {0}\n", namespaces.full(name));
+        // A killed test may have left its namespaces.
+        let add = |name| {
+            format!(
+                "{name}={0}\nip netns del {0} 2>/dev/null || true\nip netns add {0}\n",
+                namespaces.full(name)
+            )
+        };
         let script = names.iter().copied().map(add).collect::<String>() + script;
         let output = Command::new("sh").args(["-ec", &script]).output().expect("a shell runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -158,6 +158,15 @@ impl Config {
             return Err(wrong(text, &remedy));
         }
         let name = name.map(|name| read::<MemberLabel>(name, &name.into())).transpose()?;
+        let has_it =
+            |other: &PoolConfig| other.members.iter().any(|known| same_server(&known.address, &address));
+        if let Some(scaled) = self.table_pools().find(|other| other.scale.is_some() && has_it(other)) {
+            let remedy = format!(
+                "the pool {} starts and stops this server, so it cannot be in another pool",
+                scaled.settings.name
+            );
+            return Err(wrong(text, &remedy));
+        }
         // A server in several pools is one member with one capacity.
         let mut elsewhere = self.table_pools().flat_map(|other| &other.members);
         let [max_calls, max_rate] = pool.limits;

@@ -49,6 +49,20 @@ fn a_weight_applies_in_all_pools_of_a_member() {
     );
 }
 
+/// As in a file: the scaler must know all calls of a server.
+#[test]
+fn a_server_of_a_scaled_pool_belongs_to_no_other_pool() {
+    let scaled = "[pool.cloud]\nmembers = [\"10.0.0.7\", \"10.0.0.8\"]\n\
+                  scale = { driver = \"command\", start = \"a\", stop = \"b\", list = \"c\" }\n\
+                  [[route]]\nname = \"cloud\"\npool = \"cloud\"\nuser = \"2\"\n";
+    let file = FILE.replacen("[[route]]", &format!("{scaled}[[route]]"), 1);
+    let file = parse(&file, "some.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    for (pool, address) in [("core", "10.0.0.7"), ("cloud", "10.0.0.9")] {
+        let error = file.with_member_change(pool, &add(address, None)).expect_err("it is scaled");
+        assert!(error.to_string().contains("cloud"), "{error}");
+    }
+}
+
 #[test]
 fn a_change_that_is_undone_leaves_no_difference() {
     assert!(differences(&[("core", add("10.0.0.4", None)), ("core", remove("10.0.0.4:5060"))]).is_empty());

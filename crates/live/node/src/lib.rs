@@ -42,6 +42,7 @@ pub use shard::explain::{Explanation, PassedOver, RouteTaken};
 pub use shard::input::ShardInput;
 pub use shard::setup::{PoolSetup, Setup, ShardSettings};
 pub use shard::{Shard, ShardIdentity};
+pub use site::keep_alive::is_keep_alive;
 pub use site::large::LargeRequests;
 pub use site::routes::Routes;
 pub use site::sharing::{Decisions, Distribution, SharingReport};

@@ -8,6 +8,7 @@ use crate::figures::{
 };
 use crate::registrations::{ContactsError, GONE, Home, UserContacts};
 use crate::scale::view::pool_view;
+use balance::MemberRoom;
 use base::{Instant, Peer, UnixTime};
 use config::{ChangeError, MemberChange};
 use control::scale::PoolView;
@@ -97,6 +98,13 @@ impl Handle {
     pub async fn members(&self) -> Result<MembersView, String> {
         let view = self.view().await?;
         Ok(MembersView::brief(&view, &self.ask_each(Command::Counts).await?))
+    }
+
+    /// Returns the state of each member's limits.
+    pub(crate) async fn rooms(&self) -> Result<Vec<(Peer, Option<MemberRoom>)>, String> {
+        let (view, counts) = (self.view().await?, self.ask_each(Command::Counts).await?);
+        let shards = AllShards(&counts);
+        Ok(view.members.iter().map(|member| (member.peer, shards.room(member))).collect())
     }
 
     /// Returns a sample for the curves.

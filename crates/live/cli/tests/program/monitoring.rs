@@ -35,7 +35,9 @@ fn metrics() -> Metrics {
         "[overload]\nfeedback = \"rate\"\nneighbours = [\"127.0.0.0/8\"]\n\
          [tls]\ncertificates = [{{ chain = \"{keys}.pem\", key = \"{keys}.key\" }}]"
     );
-    let role = format!("[pool.servers]\nmembers = [\"{member}\", \"monitoring.invalid\"]\n{more}");
+    let role = format!(
+        "[pool.servers]\nmembers = [{{ address = \"{member}\", name = \"pbx\" }}, \"monitoring.invalid\"]\n{more}"
+    );
     let pool = Server::start("monitoring-pool", &role);
     let role = format!("[pool.servers]\nmembers = [\"{}\"]\n{more}", pool.sip);
     let front = Server::start("monitoring-front", &role);

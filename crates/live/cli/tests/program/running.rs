@@ -125,7 +125,9 @@ impl Server {
         );
         fs::write(&file, text).expect("the scratch folder can be written");
         let path = file.to_str().expect("a path in UTF-8");
-        let process = Running::start(sarabande(&["run", path]).stderr(Stdio::null()));
+        // Huge pages would hide how much memory the program needs.
+        let mut command = sarabande(&["run", path]);
+        let process = Running::start(command.env("MIMALLOC_ALLOW_THP", "0").stderr(Stdio::null()));
         let server = Self { admin, sip, process };
         // Exit code 4: the server runs, and takes no calls.
         until("the server answers", || server.ask(&["status"]).0.filter(|code| matches!(code, 0 | 4)));

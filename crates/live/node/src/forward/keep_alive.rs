@@ -15,8 +15,10 @@ use wire::Message;
 /// forged source causes only a few messages.
 const UNANSWERED_MAX: u8 = 5;
 
-/// Maximum number of contacts of a shard. A contact takes some 200 bytes.
+/// Maximum number of contacts of a shard, and maximum bytes of a URI. A contact takes up to some 500 bytes, and an OPTIONS
+/// is not much longer than the REGISTER.
 const CONTACTS_MAX: usize = 100_000;
+const URI_MAX: usize = 256;
 
 /// Maximum number of keep-alives in one step of the shard, so that other messages do not wait for long.
 const BATCH: usize = 32;
@@ -29,18 +31,20 @@ pub(crate) fn note_registered(
     message: &Message<'_>,
     [usual, longest]: [u32; 2],
 ) {
-    let Some(contact) = message.contact() else { return };
+    // `Contact: *` ends all registrations.
+    let contact = message.contact().unwrap_or_default();
     let expires = message.longest_expires().unwrap_or(usual).min(longest);
     let is_behind_nat = from.transport == Transport::Udp
         && !message.has_lower_vias()
+        && (1..=URI_MAX).contains(&contact.len())
         && Target::of(contact) != Target::Address(from.remote())
         && !is_trusted(site, from);
     let Site {
         keep_alives: KeepAlives { contacts, due: all_due, .. }, tokens, topology, settings, now, ..
     } = site;
     let mut hasher = tokens.kept_hasher();
-    hasher.write(message.call_id());
     hasher.write(message.to());
+    hasher.write(from.peer.to_string().as_bytes());
     let key = hasher.finish();
     let known = contacts.remove(&key);
     let is_sought = is_behind_nat && expires > 0 && !settings.keep_alive.is_zero();
@@ -50,7 +54,7 @@ pub(crate) fn note_registered(
         (known.due, known.number, known.mark)
     } else {
         let due = *now + settings.keep_alive;
-        all_due.push_back((due, key));
+        all_due.insert((due, key));
         (due, 0, 0)
     };
     let (source, uri) = (Source::of(from, local.advertised), contact.into());
@@ -64,8 +68,8 @@ pub(crate) fn send_keep_alives(step: &mut Step<'_>) {
     let Site { keep_alives, tokens, topology, settings, now, .. } = &mut **site;
     let KeepAlives { place: (shard, shards), contacts, due: all_due } = keep_alives;
     for _ in 0..BATCH {
-        let Some(&(due, key)) = all_due.front().filter(|(due, _)| due <= now) else { return };
-        all_due.pop_front();
+        let Some(&(due, key)) = all_due.first().filter(|(due, _)| due <= now) else { return };
+        all_due.pop_first();
         let Some(contact) = contacts.get_mut(&key).filter(|contact| contact.due == due) else { continue };
         let is_over = contact.expires <= *now || contact.unanswered >= UNANSWERED_MAX;
         if is_over || settings.keep_alive.is_zero() {
@@ -75,7 +79,7 @@ pub(crate) fn send_keep_alives(step: &mut Step<'_>) {
         contact.due = *now + settings.keep_alive;
         contact.number += 1;
         contact.unanswered += 1;
-        all_due.push_back((contact.due, key));
+        all_due.insert((contact.due, key));
         // The answer comes to the shard that its Call-ID belongs to.
         let mut hasher = tokens.kept_hasher();
         hasher.write_u64(key);

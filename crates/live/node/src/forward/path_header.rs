@@ -14,6 +14,10 @@ use wire::Message;
 /// registrars may still grant this duration.
 const USUAL_EXPIRES: u32 = 3_600;
 
+/// Longest time in seconds for which a client gets keep-alives without another REGISTER. The registrar may have granted
+/// less.
+const LONGEST_EXPIRES: u32 = 86_400;
+
 /// Maximum delay of a REGISTER on the way to its registrar, in seconds: 64*T1.
 const ON_THE_WAY: u32 = 32;
 
@@ -24,7 +28,7 @@ fn longest_binding(message: &Message<'_>) -> u32 {
 
 /// Adds a URI of this proxy with the client's flow to a REGISTER, if this is the first hop. A client with a connection
 /// must support Path. A client behind a NAT over UDP gets a Path in any case, since calls could not reach it otherwise.
-/// Registrars that do not use Path ignore it.
+/// Registrars that do not know Path ignore it; others may refuse it (420), which their settings can change.
 #[cold]
 pub(crate) fn add_path(site: &mut Site, message: &Message<'_>, from: Flow, hop: Flow) {
     let is_first = !message.has_lower_vias() && message.header("Path").is_none();
@@ -47,7 +51,7 @@ pub(crate) fn add_path(site: &mut Site, message: &Message<'_>, from: Flow, hop: 
 /// Notes the client of a REGISTER that the registrar behind this proxy has accepted, so that it gets keep-alives.
 #[cold]
 pub(crate) fn note_client(site: &mut Site, from: Flow, message: &Message<'_>) {
-    if is_behind_nat(message, from) {
-        note_registered(site, from, message, [USUAL_EXPIRES, u32::MAX]);
+    if is_behind_nat(message, from) || message.contact().is_none() {
+        note_registered(site, from, message, [USUAL_EXPIRES, LONGEST_EXPIRES]);
     }
 }

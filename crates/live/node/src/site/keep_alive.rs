@@ -6,19 +6,19 @@ use crate::address::ports::Ports;
 use crate::outcome::event::ShardEvent;
 use base::{Flow, Instant, Outbox, Peer, Transport};
 use location::Source;
-use std::collections::{BTreeMap, VecDeque};
-use wire::Message;
+use std::collections::{BTreeMap, BTreeSet};
 use wire::build::RequestBuilder;
+use wire::{Message, Method};
 
 /// The contacts of one shard that get keep-alives.
 #[derive(Default)]
 pub(crate) struct KeepAlives {
     /// The number of this shard, and the number of shards.
     pub(crate) place: (usize, usize),
-    /// By a hash of Call-ID and To of the REGISTER, which are the same when a client registers again.
+    /// By a hash of To and source of the REGISTER, so that a user has one entry for each mapping of a NAT.
     pub(crate) contacts: BTreeMap<u64, NatContact>,
-    /// Times of the next keep-alives, earliest first. An entry is void if its contact has another time.
-    pub(crate) due: VecDeque<(Instant, u64)>,
+    /// Times of the next keep-alives. An entry is void if its contact has another time.
+    pub(crate) due: BTreeSet<(Instant, u64)>,
 }
 
 pub(crate) struct NatContact {
@@ -39,7 +39,7 @@ impl KeepAlives {
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.due.front().map(|&(due, _)| due)
+        self.due.first().map(|&(due, _)| due)
     }
 
     /// Returns whether a response answers a keep-alive, and notes that its contact can be reached.
@@ -76,6 +76,11 @@ impl NatContact {
 
 pub(crate) fn call_id(key: u64, mark: u64) -> String {
     format!("keep-alive-{key:016x}{mark:016x}")
+}
+
+/// Returns whether a message with this Call-ID and method is a keep-alive or its answer.
+pub fn is_keep_alive(call_id: &[u8], method: Method) -> bool {
+    method == Method::Options && read_call_id(call_id).is_some()
 }
 
 /// Returns the key of the contact and the mark in such a Call-ID.

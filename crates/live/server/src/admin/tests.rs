@@ -547,7 +547,7 @@ async fn unknown_parameters_are_refused() {
         (
             "GET",
             "/api/members?old=true",
-            "unknown parameter \"old\" of /api/members; there is: oldest, brief, problems, search",
+            "unknown parameter \"old\" of /api/members; there is: oldest, brief, problems, search, pool",
         ),
         ("GET", "/api/members?oldest=maybe", "oldest=maybe: expected true or false"),
         ("GET", "/api/sessions?callid=x", "unknown parameter \"callid\" of /api/sessions; there is: call_id"),
@@ -869,7 +869,7 @@ async fn contacts_need_a_token_and_a_reachable_store() {
 
 #[tokio::test]
 async fn the_documentation_names_every_metric_label_and_key() {
-    let site = Site::start().await;
+    let site = Site::start_with("member_histograms = true").await;
     site.call("documented").await;
     let (proxy, dialogs, home) = (Site::proxy().await, Site::dialogs().await, Site::home().await);
     home.register("sip:bob@127.0.0.1:5099").await;

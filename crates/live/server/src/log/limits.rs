@@ -1,7 +1,7 @@
 //! Start and end of the limits that are found from the answers of members.
 
 use crate::Handle;
-use crate::figures::MemberView;
+use balance::MemberRoom;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ pub(crate) async fn report(handle: Handle) {
     let (mut ticks, mut limited) = (tokio::time::interval(PERIOD), BTreeSet::new());
     loop {
         ticks.tick().await;
-        let Ok(view) = handle.members().await else { return };
-        let members = view.members.iter().map(|member| (member.address.to_string(), limit(member)));
+        let Ok(rooms) = handle.rooms().await else { return };
+        let members = rooms.into_iter().map(|(member, room)| (member.to_string(), room.and_then(limit)));
         for line in changes(&mut limited, members) {
             tracing::info!("{line}");
         }
@@ -22,9 +22,9 @@ pub(crate) async fn report(handle: Handle) {
 }
 
 /// Returns the text about the limit of a member, if one is in force.
-fn limit(member: &MemberView) -> Option<String> {
-    let (limit, law) = (member.limit?, member.limit_law.as_ref()?);
-    let pace = member.answers_per_second.unwrap_or(0.0);
+fn limit(room: MemberRoom) -> Option<String> {
+    let (limit, law) = (room.limit?, room.law?.name());
+    let pace = room.pace.unwrap_or(0.0);
     Some(format!("{law} allows {limit} unanswered new requests; the member answers {pace:.0} a second"))
 }
 

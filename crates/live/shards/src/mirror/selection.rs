@@ -4,6 +4,7 @@ use super::shared::Packets;
 use config::{HepCalls, HepConfig};
 use monitor::Captured;
 use monitor::hep::{self, Agent};
+use node::is_keep_alive;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use wire::{Method, Peek};
@@ -37,10 +38,10 @@ impl Selection {
     }
 
     /// Adds the packets to send after this message. Returns false if the message is too long for a packet. A message
-    /// without Call-ID or `CSeq` belongs to no call, and is left out.
+    /// without Call-ID or `CSeq` belongs to no call, and is left out, as are keep-alives to phones behind NAT.
     pub(super) fn take(&mut self, message: &Captured<'_>, is_sent: bool, out: &mut Packets) -> bool {
         let Some((call_id, cseq)) = Peek::call_id_and_cseq(message.bytes) else { return true };
-        if !is_in_share(self.share, call_id) {
+        if !is_in_share(self.share, call_id) || is_keep_alive(call_id, method_of(cseq)) {
             return true;
         }
         self.packet.clear();
@@ -53,6 +54,10 @@ impl Selection {
         }
         is_written
     }
+}
+
+fn method_of(cseq: &[u8]) -> Method {
+    Method::parse(cseq.rsplit(u8::is_ascii_whitespace).next().unwrap_or_default())
 }
 
 /// Whether a call is in the share, the same at all nodes: by the FNV-1a hash of its Call-ID, whose upper bits the
@@ -72,9 +77,8 @@ fn outcome(bytes: &[u8], cseq: &[u8], is_sent: bool) -> Outcome {
         Some(401 | 407 | 487) | None => Outcome::Open,
         Some(400..) => Outcome::Failed,
         Some(200..300) => {
-            let name = cseq.rsplit(u8::is_ascii_whitespace).next().unwrap_or_default();
-            let method = Method::parse(name);
-            let accompanies = [Method::Cancel, Method::Prack, Method::Update, Method::Info].contains(&method);
+            let accompanies =
+                [Method::Cancel, Method::Prack, Method::Update, Method::Info].contains(&method_of(cseq));
             if accompanies { Outcome::Open } else { Outcome::Succeeded }
         }
         Some(_) => Outcome::Open,
@@ -157,6 +161,34 @@ mod tests {
             let taken =
                 (0..10_000).filter(|call| is_in_share(share, format!("{call}@192.0.2.1").as_bytes())).count();
             assert!(expected.contains(&taken), "{share}: {taken}");
+        }
+    }
+
+    /// Their outcome never shows, since this process answers none of them: they would fill the memory of failed calls.
+    #[test]
+    fn keep_alives_are_left_out() {
+        let call_id = format!("keep-alive-{:032x}", 7);
+        for (method, is_taken) in [("OPTIONS", false), ("INVITE", true)] {
+            let config = HepConfig {
+                to: config::HepTarget { is_tcp: false, host: "127.0.0.1".to_owned(), port: 9 },
+                calls: HepCalls::All,
+                share: 1.0,
+                id: 0,
+                node: String::new(),
+                password: String::new(),
+            };
+            let text = format!("{method} sip:a SIP/2.0\r\nCall-ID: {call_id}\r\nCSeq: 1 {method}\r\n\r\n");
+            let address = ([127, 0, 0, 1], 5060).into();
+            let message = Captured {
+                at: base::Instant::ZERO,
+                from: address,
+                to: address,
+                transport: base::Transport::Udp,
+                bytes: text.as_bytes(),
+            };
+            let mut out = Packets::default();
+            assert!(Selection::new(&config).take(&message, true, &mut out));
+            assert_eq!(out.iter().count(), usize::from(is_taken), "{method}");
         }
     }
 
