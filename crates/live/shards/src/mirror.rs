@@ -16,10 +16,10 @@ use monitor::Captured;
 use node::{Ports, ShardEvent};
 use selection::Selection;
 pub use shared::MirrorCounts;
-use shared::{Packets, Shared};
+use shared::{Counters, Packets, Shared};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -55,14 +55,14 @@ struct Seen {
 }
 
 impl Mirror {
-    /// Starts the thread that sends copies. `ports` are those of the process. Counts go on from those of `before`.
+    /// Starts the thread that sends copies. `ports` are those of the process. The counts are those of `before`, whose thread
+    /// still sends what waits there.
     ///
     /// # Errors
     /// If the system starts no thread.
     pub fn start(config: &HepConfig, ports: &Ports, before: Option<&Self>) -> io::Result<Self> {
-        let counts = before.map(Self::counts).unwrap_or_default();
-        let (sent, lost) = (AtomicU64::new(counts.sent), AtomicU64::new(counts.lost));
-        let shared = Arc::new(Shared { sent, lost, ..Shared::default() });
+        let counters = before.map(|before| Arc::clone(&before.shared.counters)).unwrap_or_default();
+        let shared = Arc::new(Shared { counters, ..Shared::default() });
         let (batches, waiting) = mpsc::channel();
         let (collector, selection) =
             (Collector::new(config.to.clone(), Arc::clone(&shared)), Selection::new(config));
@@ -76,7 +76,8 @@ impl Mirror {
 
     /// Returns the counts so far.
     pub fn counts(&self) -> MirrorCounts {
-        MirrorCounts { sent: self.shared.sent.load(Relaxed), lost: self.shared.lost.load(Relaxed) }
+        let Counters { sent, lost } = &*self.shared.counters;
+        MirrorCounts { sent: sent.load(Relaxed), lost: lost.load(Relaxed) }
     }
 
     /// Waits for a moment until all copies are sent, before the process ends.
@@ -94,7 +95,7 @@ impl Mirror {
         let before = self.shared.waiting.fetch_add(size, Relaxed);
         if before + size > WAITING_MAX || self.batches.send(batch).is_err() {
             self.shared.waiting.fetch_sub(size, Relaxed);
-            self.shared.lost.fetch_add(count, Relaxed);
+            self.shared.counters.lost.fetch_add(count, Relaxed);
         }
     }
 }
@@ -167,9 +168,11 @@ fn send(
     while let Ok(batch) = batches.recv() {
         for (message, is_sent) in batch.iter() {
             let is_written = selection.take(&message, is_sent, &mut packets);
-            shared.lost.fetch_add(u64::from(!is_written), Relaxed);
+            shared.counters.lost.fetch_add(u64::from(!is_written), Relaxed);
         }
         if !collector.send(&packets) {
+            let rest: usize = batches.try_iter().map(|batch| batch.messages.len()).sum();
+            shared.counters.lost.fetch_add(rest as u64, Relaxed);
             break;
         }
         packets.clear();

@@ -57,8 +57,8 @@ impl Collector {
             }
             Ok(link)
         });
-        self.shared.sent.fetch_add(sent as u64, Relaxed);
-        self.shared.lost.fetch_add((count - sent) as u64, Relaxed);
+        self.shared.counters.sent.fetch_add(sent as u64, Relaxed);
+        self.shared.counters.lost.fetch_add((count - sent) as u64, Relaxed);
         match outcome {
             Ok(link) => self.link = Some(link),
             Err(_) if self.shared.is_closed.load(Relaxed) => return false,

@@ -1,5 +1,6 @@
 //! What the threads of the traffic and of the collector share.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 /// Counts of copies.
@@ -11,12 +12,18 @@ pub struct MirrorCounts {
     pub lost: u64,
 }
 
+/// The counts, of this mirror and of those before it.
 #[derive(Default)]
-pub(super) struct Shared {
-    /// Bytes in the queue.
-    pub(super) waiting: AtomicUsize,
+pub(super) struct Counters {
     pub(super) sent: AtomicU64,
     pub(super) lost: AtomicU64,
+}
+
+#[derive(Default)]
+pub(super) struct Shared {
+    pub(super) counters: Arc<Counters>,
+    /// Bytes in the queue.
+    pub(super) waiting: AtomicUsize,
     /// Whether the queue is no longer used.
     pub(super) is_closed: AtomicBool,
 }
