@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     /// Most calls to print, the oldest first.
     #[arg(long, default_value_t = 100)]
     limit: u32,
-    /// End the answered calls with this Call-ID: both sides get a BYE. Needs `longest` in [calls].
+    /// End the answered calls with this Call-ID: both sides get a BYE. Needs `longest` in `[calls]`.
     #[arg(long, value_name = "CALL-ID", conflicts_with_all = ["text", "pool", "member", "limit"])]
     end: Option<String>,
     /// Print the answer of the server as JSON.
