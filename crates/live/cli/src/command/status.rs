@@ -203,10 +203,11 @@ fn text(health: &HealthView, sessions: &Sessions, shown: &Shown, names: &[NameVi
         };
         format!("\n{} is down for {since}; last probe: {probe}{calls}", label(member))
     });
-    let deaf =
-        members.iter().filter(|member| member.member && member.answers_probes == Some(false)).map(|member| {
-            format!("\n{} answers calls but no OPTIONS: unanswered calls show when it is dead", label(member))
-        });
+    let is_deaf =
+        |member: &MemberView| member.member && member.state != "down" && member.answers_probes == Some(false);
+    let deaf = members.iter().filter(|member| is_deaf(member)).map(|member| {
+        format!("\n{} answers calls but no OPTIONS: unanswered calls show when it is dead", label(member))
+    });
     format!(
         "sarabande {version}, up {up}, {policy}, {new_calls}\n\n{}\n\n\
          sessions: {} active, {} ended and kept{}{}{}{}{}{}",

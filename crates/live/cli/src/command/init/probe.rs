@@ -36,7 +36,9 @@ pub(super) fn probe(address: &Address) -> Result<(u16, Duration), String> {
         }
         Err(error) => Err(match error.kind() {
             ErrorKind::ConnectionRefused => "nothing listens there".to_owned(),
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("no answer in {} s", PATIENCE.as_secs()),
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                format!("no answer in {} s; perhaps it ignores OPTIONS", PATIENCE.as_secs())
+            }
             _ => error.to_string(),
         }),
     }
