@@ -5,7 +5,7 @@ mod operator;
 mod stopping;
 mod traffic;
 
-pub use operator::ListedMember;
+pub use operator::{LISTED_MOST, ListedMember};
 
 use crate::log::LogEntry;
 use crate::membership::{Membership, MembershipEvent, ReachableMember, SlotRecord, Tenure};

@@ -22,7 +22,7 @@ pub mod scale;
 mod settings;
 
 pub use address::{Address, MemberSettings, name_and_address};
-pub use control::{Control, ListedMember};
+pub use control::{Control, LISTED_MOST, ListedMember};
 pub use log::LogEntry;
 pub use membership::{
     Drainer, Drains, MemberEvent, Membership, MembershipEvent, ReachableMember, SlotRecord, Tenure,

@@ -211,7 +211,8 @@ fn contacts_behind_a_nat_get_keep_alives() {
     bed.set(|setup| setup.settings.keep_alive = interval);
     let alice = alice();
     let register = |user, at, contact: &str, expires: &str, cseq| {
-        Req { cseq, ..register(user, at, contact) }
+        // Another Call-ID each time: the contact is still the same.
+        Req { cseq, call_id: format!("{user}-{cseq}"), ..register(user, at, contact) }
             .via(&format!("SIP/2.0/UDP {at};branch=z9hG4bK-{user}-{cseq}"))
             .with("Expires", expires)
             .bytes()

@@ -38,8 +38,8 @@ pub struct ListedMember {
     pub before: Load,
 }
 
-/// Most members that an error lists.
-const LISTED_MOST: usize = 20;
+/// Most members that a sentence lists, in an answer or in the log.
+pub const LISTED_MOST: usize = 20;
 
 /// Interval at which the shards are asked for remaining work when the process stops.
 const STOP_POLL: Duration = Duration::from_millis(100);

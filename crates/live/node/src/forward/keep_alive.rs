@@ -6,7 +6,7 @@ use crate::site::edit::is_trusted;
 use crate::site::keep_alive::{KeepAlives, NatContact, call_id};
 use crate::step::Step;
 use base::{Flow, Transport};
-use core::hash::Hasher;
+use core::hash::{Hash, Hasher};
 use core::time::Duration;
 use location::Source;
 use wire::Message;
@@ -44,12 +44,17 @@ pub(crate) fn note_registered(
     } = site;
     let mut hasher = tokens.kept_hasher();
     hasher.write(message.to());
-    hasher.write(from.peer.to_string().as_bytes());
+    from.peer.hash(&mut hasher);
     let key = hasher.finish();
     let known = contacts.remove(&key);
     let is_sought = is_behind_nat && expires > 0 && !settings.keep_alive.is_zero();
     let local = topology.ports.get(from.listener).filter(|_| is_sought && contacts.len() < CONTACTS_MAX);
-    let Some(local) = local else { return };
+    let Some(local) = local else {
+        if let Some(known) = known {
+            all_due.remove(&(known.due, key));
+        }
+        return;
+    };
     let (due, number, mark) = if let Some(known) = known {
         (known.due, known.number, known.mark)
     } else {
@@ -70,7 +75,7 @@ pub(crate) fn send_keep_alives(step: &mut Step<'_>) {
     for _ in 0..BATCH {
         let Some(&(due, key)) = all_due.first().filter(|(due, _)| due <= now) else { return };
         all_due.pop_first();
-        let Some(contact) = contacts.get_mut(&key).filter(|contact| contact.due == due) else { continue };
+        let Some(contact) = contacts.get_mut(&key) else { continue };
         let is_over = contact.expires <= *now || contact.unanswered >= UNANSWERED_MAX;
         if is_over || settings.keep_alive.is_zero() {
             contacts.remove(&key);

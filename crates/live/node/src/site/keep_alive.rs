@@ -17,7 +17,7 @@ pub(crate) struct KeepAlives {
     pub(crate) place: (usize, usize),
     /// By a hash of To and source of the REGISTER, so that a user has one entry for each mapping of a NAT.
     pub(crate) contacts: BTreeMap<u64, NatContact>,
-    /// Times of the next keep-alives. An entry is void if its contact has another time.
+    /// Times of the next keep-alives, one for each contact.
     pub(crate) due: BTreeSet<(Instant, u64)>,
 }
 

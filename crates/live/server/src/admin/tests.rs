@@ -123,7 +123,7 @@ impl Site {
         Self::launch(role).await
     }
 
-    /// Starts a proxy that keeps the state of calls, and sends copies of some messages to nobody.
+    /// Starts a proxy that keeps the state of calls. Its `[hep]` names a port where no collector listens.
     pub(super) async fn dialogs() -> Self {
         let role = |alive, _| {
             format!(

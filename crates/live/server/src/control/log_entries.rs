@@ -1,6 +1,6 @@
 //! Writes the log entries of the control plane.
 
-use ::control::{Drainer, LogEntry, MemberEvent, ProcessId};
+use ::control::{Drainer, LISTED_MOST, LogEntry, MemberEvent, ProcessId};
 use base::Peer;
 use std::time::Duration;
 
@@ -77,9 +77,6 @@ pub(super) fn write(entry: &LogEntry) {
         LogEntry::Stopped { calls_left } => tracing::info!(calls_left, "stopped"),
     }
 }
-
-/// Most members that an entry lists.
-const LISTED_MOST: usize = 20;
 
 /// Returns the name of a member; `None` if it is the address.
 fn own(member: Peer, name: &str) -> Option<&str> {

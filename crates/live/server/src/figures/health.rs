@@ -5,7 +5,7 @@ use super::metric::figures;
 use super::view::View;
 use super::{OverloadView, PoolName, QueueView, ScaleView, queue};
 use balance::PoolId;
-use control::{ListedMember, name_and_address};
+use control::{LISTED_MOST, ListedMember, name_and_address};
 use shards::{AllShards, StoreReport};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -126,9 +126,6 @@ fn taking<'m>(members: impl Iterator<Item = &'m MemberAvailability> + Clone) -> 
     let accepting = members.clone().filter(|member| member.accepting).count();
     (accepting, if accepting > 0 { 0 } else { members.filter(|member| member.last_resort).count() })
 }
-
-/// Most members that a sentence lists.
-const LISTED_MOST: usize = 20;
 
 /// Lists these members with their states, and the names that are not resolved.
 fn states<'m>(members: impl Iterator<Item = &'m MemberAvailability>, unresolved: &[String]) -> String {

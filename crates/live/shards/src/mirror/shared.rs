@@ -1,4 +1,4 @@
-//! What the threads of the traffic and of the collector share.
+//! Counters and packets that the traffic threads and the collector's thread use together.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
